@@ -1,0 +1,57 @@
+//! Output formats that all commands share.
+
+use std::io::{self, ErrorKind, Write};
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// Formats of commands that print a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Table,
+    /// For scripts; the fields are stable.
+    Json,
+    /// The same as JSON, as YAML.
+    Yaml,
+}
+
+/// Prints a document as JSON or YAML.
+pub(crate) fn print_document(format: Format, document: &impl Serialize) -> Result<(), Failure> {
+    let text = match format {
+        Format::Yaml => serde_saphyr::to_string(document).map_err(|error| error.to_string()),
+        Format::Json | Format::Table => {
+            serde_json::to_string_pretty(document).map(|text| text + "\n").map_err(|error| error.to_string())
+        }
+    };
+    print(&text.map_err(|error| Failure::Failed(format!("cannot encode the output: {error}")))?)
+}
+
+/// Prints text that may contain colours; they are left out where they do not belong.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        // The reader has seen enough, as in `windlass plan ... | head -3`.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Reads a file that a user named, refusing more than `limit` bytes. The error names the file.
+pub(crate) fn read_file(path: &std::path::Path, limit: u64) -> Result<String, String> {
+    use std::io::Read;
+    let shown = path.display();
+    let cannot = |error: io::Error| format!("cannot read {shown}: {error}");
+    let file = std::fs::File::open(path).map_err(cannot)?;
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() as u64 > limit {
+        return Err(format!("{shown} is larger than {} KiB, the most that is read", limit / 1024));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let position = error.utf8_error().valid_up_to();
+        format!("{shown} is not text: invalid UTF-8 at byte {position}")
+    })
+}

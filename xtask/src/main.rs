@@ -1,0 +1,65 @@
+//! Developer tasks. `cargo xtask` is the front door of the project; CI uses the same commands.
+
+mod acceptance;
+mod run;
+mod tools;
+
+use std::process::ExitCode;
+
+use run::{Task, cargo, say};
+
+const USAGE: &str = "\
+usage: cargo xtask TASK
+
+  check   formatting, clippy and documentation with warnings denied, dependency audit
+  test    every test; installs what they need first
+  bench   every benchmark; prints figures (docs/benchmarks.md says how to read them)
+  bless   rewrites the expected output of scenarios and snapshots: review the diff
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["check"] => check(),
+        ["test"] => test(),
+        ["bench", rest @ ..] => bench(rest),
+        ["bless"] => bless(),
+        _ => {
+            say(USAGE.trim_end());
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            say(&format!("xtask: {failed}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn check() -> Task {
+    cargo(&["fmt", "--all", "--check"])?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"])?;
+    run::with_env(&[("RUSTDOCFLAGS", "--deny warnings")], &["doc", "--workspace", "--no-deps", "--locked"])?;
+    tools::cargo_deny()
+}
+
+fn test() -> Task {
+    cargo(&["test", "--workspace", "--locked"])?;
+    acceptance::plan()
+}
+
+fn bench(filter: &[&str]) -> Task {
+    let mut arguments = vec!["bench", "--workspace", "--locked"];
+    if !filter.is_empty() {
+        arguments.push("--");
+        arguments.extend(filter);
+    }
+    cargo(&arguments)
+}
+
+fn bless() -> Task {
+    let blessing = [("TRYCMD", "overwrite"), ("INSTA_UPDATE", "always")];
+    run::with_env(&blessing, &["test", "--workspace", "--locked"])
+}

@@ -1,0 +1,45 @@
+//! Runs commands, saying which.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a task comes to: nothing, or what failed.
+pub(crate) type Task = Result<(), String>;
+
+/// The root of the workspace, where every command runs.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
+}
+
+/// Prints a line on standard error, where it keeps its place among the output of the commands.
+pub(crate) fn say(line: &str) {
+    // A task goes on if nobody listens.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Runs cargo.
+pub(crate) fn cargo(arguments: &[&str]) -> Task {
+    with_env(&[], arguments)
+}
+
+/// Runs cargo with additional environment variables.
+pub(crate) fn with_env(environment: &[(&str, &str)], arguments: &[&str]) -> Task {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    command(Command::new(cargo).args(arguments).envs(environment.iter().copied()), "cargo", arguments)
+}
+
+/// Runs any command.
+pub(crate) fn program(name: &str, arguments: &[&str]) -> Task {
+    command(Command::new(name).args(arguments), name, arguments)
+}
+
+fn command(command: &mut Command, name: &str, arguments: &[&str]) -> Task {
+    let line = format!("{name} {}", arguments.join(" "));
+    say(&format!("$ {line}"));
+    match command.current_dir(root()).status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{line}: {status}")),
+        Err(error) => Err(format!("{line}: {error}")),
+    }
+}
