@@ -1,0 +1,39 @@
+//! Types that go over the wire between Windlass, runtime extensions and the Kubernetes API.
+//!
+//! Names, fields and tolerance are those of Cluster API, so that existing extensions and manifests work.
+//! There is no I/O in this crate, no async and no clock: a client or a server is built on top of it.
+//!
+//! - [`hooks`]: the hooks of the Runtime SDK, `hooks.runtime.cluster.x-k8s.io/v1alpha1`
+//! - [`runtime`]: how extensions are registered, `runtime.cluster.x-k8s.io/v1beta2`
+//! - [`openapi`]: the hooks as an OpenAPI document
+//! - [`names`]: groups, annotations, labels
+//! - [`object`]: Kubernetes objects of any kind
+//!
+//! ```
+//! use windlass_api::hooks::{BeforeClusterUpgradeRequest, BeforeClusterUpgradeResponse, RetryResponse};
+//!
+//! let request: BeforeClusterUpgradeRequest = serde_json::from_str(
+//!     r#"{"cluster": {"metadata": {"name": "c1"}}, "fromKubernetesVersion": "v1.32.0",
+//!         "toKubernetesVersion": "v1.33.0", "controlPlaneUpgrades": [{"version": "v1.33.0"}]}"#,
+//! )?;
+//! assert_eq!(request.cluster.name(), Some("c1"));
+//! assert_eq!(request.upgrade_plan.control_plane, ["v1.33.0"]);
+//!
+//! let response = BeforeClusterUpgradeResponse::blocking("waiting for the backup of c1", 30);
+//! assert_eq!(serde_json::to_value(&response)?["retryAfterSeconds"], 30);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+
+pub mod dns_label;
+pub mod handler_name;
+pub mod hooks;
+pub mod label_selector;
+pub mod metadata;
+pub mod names;
+pub mod object;
+pub mod openapi;
+pub mod runtime;
+
+pub use crate::handler_name::{HandlerName, RegisteredName};
+pub use crate::hooks::{Hook, HookRequest, HookResponse, HookType};
+pub use crate::object::Object;
