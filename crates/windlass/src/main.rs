@@ -1,6 +1,7 @@
 //! The `windlass` command: reads arguments, calls the libraries, prints.
 
 mod exit;
+mod extension;
 mod output;
 mod plan;
 
@@ -22,11 +23,13 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Plan(plan::PlanCommand),
+    Extension(extension::ExtensionCommand),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Plan(command) => plan::run(command),
+        Command::Extension(command) => extension::run(command),
     };
     exit::report(outcome)
 }
