@@ -22,13 +22,13 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Plan(plan::PlanCommand),
+    Plan(Box<plan::PlanCommand>),
     Extension(extension::ExtensionCommand),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
-        Command::Plan(command) => plan::run(command),
+        Command::Plan(command) => plan::run(*command),
         Command::Extension(command) => extension::run(command),
     };
     exit::report(outcome)

@@ -18,6 +18,24 @@ pub(crate) enum Format {
     Yaml,
 }
 
+/// Formats of commands whose answer has no table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DocumentFormat {
+    /// For people, and as it is usually published
+    Yaml,
+    /// For programs
+    Json,
+}
+
+impl From<DocumentFormat> for Format {
+    fn from(format: DocumentFormat) -> Self {
+        match format {
+            DocumentFormat::Yaml => Self::Yaml,
+            DocumentFormat::Json => Self::Json,
+        }
+    }
+}
+
 /// Prints a document as JSON or YAML.
 pub(crate) fn print_document(format: Format, document: &impl Serialize) -> Result<(), Failure> {
     let text = match format {
@@ -54,4 +72,12 @@ pub(crate) fn read_file(path: &std::path::Path, limit: u64) -> Result<String, St
         let position = error.utf8_error().valid_up_to();
         format!("{shown} is not text: invalid UTF-8 at byte {position}")
     })
+}
+
+/// What is wrong with a YAML text, on one line. The parser's message has a picture of the place below it; the first line says what and where.
+pub(crate) fn yaml_error(error: &serde_saphyr::Error) -> String {
+    let place = error.location().map(|at| format!("line {} column {}: ", at.line(), at.column()));
+    let message = error.without_snippet().to_string();
+    let first = message.lines().next().unwrap_or_default().trim().to_owned();
+    if first.contains("line ") { first } else { place.unwrap_or_default() + &first }
 }

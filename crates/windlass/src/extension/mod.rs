@@ -1,5 +1,6 @@
 //! `windlass extension`: tools for those who write and run runtime extensions.
 
+mod call;
 mod openapi;
 
 use clap::{Args, Subcommand};
@@ -15,11 +16,22 @@ pub(crate) struct ExtensionCommand {
 
 #[derive(Subcommand)]
 enum Action {
+    Call(Box<call::CallCommand>),
     Openapi(openapi::OpenapiCommand),
 }
 
 pub(crate) fn run(command: ExtensionCommand) -> Result<(), Failure> {
     match command.action {
+        Action::Call(command) => wait_for(call::run(*command)),
         Action::Openapi(command) => openapi::run(&command),
     }
+}
+
+/// Runs an asynchronous command. One thread is enough: these commands wait for others most of the time.
+fn wait_for(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Failed(format!("cannot start: {error}")))?;
+    runtime.block_on(command)
 }

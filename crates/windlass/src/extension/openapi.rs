@@ -1,10 +1,10 @@
 //! `windlass extension openapi`: the hooks as an OpenAPI document.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use windlass_api::openapi;
 
 use crate::exit::Failure;
-use crate::output::{self, Format};
+use crate::output::{self, DocumentFormat};
 
 /// Print the OpenAPI 3.0 document of all hooks
 #[derive(Args)]
@@ -21,18 +21,6 @@ pub(super) struct OpenapiCommand {
     output: DocumentFormat,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DocumentFormat {
-    /// As it is usually published
-    Yaml,
-    /// For programs
-    Json,
-}
-
 pub(super) fn run(command: &OpenapiCommand) -> Result<(), Failure> {
-    let format = match command.output {
-        DocumentFormat::Yaml => Format::Yaml,
-        DocumentFormat::Json => Format::Json,
-    };
-    output::print_document(format, &openapi::document(&command.document_version))
+    output::print_document(command.output.into(), &openapi::document(&command.document_version))
 }

@@ -17,8 +17,8 @@ pub(super) fn source(path: &Path) -> Result<Source, String> {
 }
 
 fn from_manifests(text: &str) -> Result<Source, String> {
-    let documents: Vec<Value> =
-        serde_saphyr::from_multiple(text).map_err(|error| format!("not valid YAML: {}", one_line(&error)))?;
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text)
+        .map_err(|error| format!("not valid YAML: {}", output::yaml_error(&error)))?;
     let mut classes = documents.iter().filter(|document| {
         let group = document["apiVersion"].as_str().and_then(|version| version.split_once('/'));
         document["kind"] == "ClusterClass" && group.is_some_and(|(group, _)| group == "cluster.x-k8s.io")
@@ -71,14 +71,6 @@ fn kind_of(value: &Value) -> String {
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "a mapping".to_owned(),
     }
-}
-
-/// The parser's message has a picture of the place below it; the first line says what and where.
-fn one_line(error: &serde_saphyr::Error) -> String {
-    let place = error.location().map(|at| format!("line {} column {}: ", at.line(), at.column()));
-    let message = error.without_snippet().to_string();
-    let first = message.lines().next().unwrap_or_default().trim().to_owned();
-    if first.contains("line ") { first } else { place.unwrap_or_default() + &first }
 }
 
 #[cfg(test)]

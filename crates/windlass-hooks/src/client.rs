@@ -1,0 +1,299 @@
+//! Calls of handlers.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::Instrument;
+use windlass_api::RegisteredName;
+use windlass_api::hooks::{FailurePolicy, Hook, HookRequest, HookType, RetryResponse};
+
+use crate::answer::{Answer, Answers, HandlerAnswer};
+use crate::cache::{BlockingCache, BlockingKey, ObjectKey};
+use crate::cached_calls::ResponseCaches;
+use crate::call::{Caller, Target};
+use crate::clock::{Clock, TokioClock};
+use crate::discovery::DEFAULT_TIMEOUT;
+use crate::error::CallError;
+use crate::metrics::Metrics;
+use crate::namespaces::{Labels, NamespaceLabels};
+use crate::registry::{Registration, Registry};
+use crate::transport::BoxTransport;
+
+/// Calls the handlers of registered extensions. Clones share everything.
+#[derive(Clone)]
+pub struct HookClient(pub(crate) Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) caller: Caller,
+    pub(crate) registry: Registry,
+    pub(crate) discovery_timeout: Duration,
+    pub(crate) responses: ResponseCaches,
+    namespaces: Arc<dyn NamespaceLabels>,
+    blocking: BlockingCache,
+}
+
+impl HookClient {
+    /// A client over a transport. No extension is registered yet.
+    pub fn builder(transport: BoxTransport) -> HookClientBuilder {
+        HookClientBuilder {
+            transport,
+            namespaces: Arc::new(BTreeMap::new()),
+            clock: Arc::new(TokioClock),
+            metrics: Metrics::new(),
+            registry: Registry::new(),
+            discovery_timeout: DEFAULT_TIMEOUT,
+        }
+    }
+
+    /// Which handlers there are.
+    pub fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+
+    /// What was called, and what came of it.
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.caller.metrics
+    }
+
+    /// The handlers of a hook that are for a namespace, in the order in which they are called.
+    ///
+    /// # Errors
+    ///
+    /// When that is not known yet, or a selector needs labels that cannot be looked up.
+    pub async fn handlers(&self, hook: Hook, namespace: &str) -> Result<Vec<RegisteredName>, CallError> {
+        let matching = self.matching(hook, namespace).await?;
+        Ok(matching.iter().map(|handler| handler.name.clone()).collect())
+    }
+
+    /// Calls every handler of a hook that is for a namespace, one after the other. If there is none, that is
+    /// a success.
+    ///
+    /// # Errors
+    ///
+    /// The first failure that is not ignored. Handlers after it are not called.
+    pub async fn call_all<H: HookType>(
+        &self,
+        namespace: &str,
+        request: &H::Request,
+    ) -> Result<Answers<H::Response>, CallError> {
+        let mut answers = Vec::new();
+        for handler in self.matching(H::HOOK, namespace).await? {
+            let answer = self.call::<H>(&handler, request.clone()).await?;
+            answers.push(HandlerAnswer::of(handler.name.clone(), &answer));
+        }
+        Ok(Answers::collect(answers))
+    }
+
+    /// As [`call_all`](Self::call_all), but while a wait that handlers asked for is not over, nobody is called
+    /// and the rest of the wait is the answer. The namespace is that of the object in the key.
+    ///
+    /// # Errors
+    ///
+    /// As [`call_all`](Self::call_all).
+    pub async fn call_all_unless_waiting<H>(
+        &self,
+        key: &BlockingKey,
+        request: &H::Request,
+    ) -> Result<Answers<H::Response>, CallError>
+    where
+        H: HookType<Response: RetryResponse>,
+    {
+        let epoch = self.0.registry.epoch();
+        if let Some(waiting) = self.0.blocking.waiting(key, epoch) {
+            return Ok(Answers::still_waiting(waiting));
+        }
+        let answers = self.call_all::<H>(&key.object().namespace, request).await?;
+        if let Some(wait) = answers.wait() {
+            self.0.blocking.remember(key.clone(), epoch, wait);
+        }
+        Ok(answers)
+    }
+
+    /// Forgets that anything holds an object, so that its hooks are called at once.
+    pub fn forget_waits(&self, object: &ObjectKey) {
+        self.0.blocking.forget(object);
+    }
+
+    /// Calls one handler by its full name.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such handler, it is for another hook or another namespace, or it failed in a way that
+    /// is not ignored.
+    pub async fn call_one<H: HookType>(
+        &self,
+        handler: &str,
+        namespace: &str,
+        request: &H::Request,
+    ) -> Result<Answer<H::Response>, CallError> {
+        let handler = self.find(H::HOOK, handler, namespace).await?;
+        self.call::<H>(&handler, request.clone()).await
+    }
+
+    /// A handler by its full name, if it is for the hook and the namespace.
+    pub(crate) async fn find(
+        &self,
+        hook: Hook,
+        name: &str,
+        namespace: &str,
+    ) -> Result<Arc<Registration>, CallError> {
+        self.check_warm(hook)?;
+        let unknown = || CallError::UnknownHandler { name: name.to_owned() };
+        let handler = self.0.registry.get(name).ok_or_else(unknown)?;
+        if handler.hook != hook {
+            let (registered, handler) = (handler.hook, handler.name.clone());
+            return Err(CallError::WrongHook { handler, registered, called: hook });
+        }
+        if !self.is_for(&handler, namespace, &mut None).await? {
+            let (handler, namespace) = (handler.name.clone(), namespace.to_owned());
+            return Err(CallError::OutOfNamespace { handler, namespace });
+        }
+        Ok(handler)
+    }
+
+    /// Calls a handler that is known to be the right one.
+    pub(crate) async fn call<H: HookType>(
+        &self,
+        handler: &Registration,
+        request: H::Request,
+    ) -> Result<Answer<H::Response>, CallError> {
+        let request = request.with_default_settings(&handler.settings);
+        let short_name = handler.name.handler();
+        let target = Target {
+            client_config: &handler.client_config,
+            endpoint: &handler.endpoint,
+            handler: Some(&short_name),
+            timeout: handler.timeout,
+        };
+        // Neither settings nor bodies: both may hold secrets.
+        let span = tracing::debug_span!("hook", hook = %H::HOOK, handler = %handler.name);
+        let result = self.0.caller.call::<H>(target, &request).instrument(span.clone()).await;
+        let _entered = span.enter();
+        match result {
+            Ok(response) => {
+                tracing::debug!("the handler answered");
+                Ok(Answer::Given(response))
+            }
+            Err(failure) if handler.failure_policy == FailurePolicy::Ignore && failure.is_ignorable() => {
+                tracing::warn!(%failure, "a failure was ignored, as the handler wants");
+                Ok(Answer::Ignored(failure))
+            }
+            Err(failure) => {
+                tracing::debug!(%failure, "the call failed");
+                Err(CallError::Failed { hook: H::HOOK, handler: handler.name.clone(), failure })
+            }
+        }
+    }
+
+    async fn matching(&self, hook: Hook, namespace: &str) -> Result<Vec<Arc<Registration>>, CallError> {
+        self.check_warm(hook)?;
+        let mut labels = None;
+        let mut matching = Vec::new();
+        for handler in self.0.registry.handlers(hook) {
+            if self.is_for(&handler, namespace, &mut labels).await? {
+                matching.push(handler);
+            }
+        }
+        Ok(matching)
+    }
+
+    /// Labels are looked up when a selector needs them, and only once for all selectors.
+    async fn is_for(
+        &self,
+        handler: &Registration,
+        namespace: &str,
+        labels: &mut Option<Labels>,
+    ) -> Result<bool, CallError> {
+        if handler.selector.is_everything() || handler.selector.is_nothing() {
+            return Ok(handler.selector.is_everything());
+        }
+        let labels = match labels {
+            Some(labels) => labels,
+            None => {
+                let found = self.0.namespaces.labels(namespace).await.map_err(|error| {
+                    CallError::NamespaceLookup { namespace: namespace.to_owned(), reason: error.to_string() }
+                })?;
+                labels.insert(found)
+            }
+        };
+        Ok(handler.selector.matches(labels))
+    }
+
+    fn check_warm(&self, hook: Hook) -> Result<(), CallError> {
+        if self.0.registry.is_warm() { Ok(()) } else { Err(CallError::NotWarm { hook }) }
+    }
+}
+
+impl fmt::Debug for HookClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HookClient").field("registry", &self.0.registry).finish_non_exhaustive()
+    }
+}
+
+/// Settings of a [`HookClient`].
+pub struct HookClientBuilder {
+    transport: BoxTransport,
+    namespaces: Arc<dyn NamespaceLabels>,
+    clock: Arc<dyn Clock>,
+    metrics: Metrics,
+    registry: Registry,
+    discovery_timeout: Duration,
+}
+
+impl HookClientBuilder {
+    /// Where labels of namespaces come from. Without it, no namespace exists.
+    #[must_use]
+    pub fn namespaces(mut self, namespaces: impl NamespaceLabels) -> Self {
+        self.namespaces = Arc::new(namespaces);
+        self
+    }
+
+    /// The clock that caches expire by. Without it, that of the runtime, which follows paused time.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Counts together with others.
+    #[must_use]
+    pub fn metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
+    /// Shares the registry of another client, for example one with another transport.
+    #[must_use]
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = registry;
+        self
+    }
+
+    /// How long discovery may take, if not 10 seconds.
+    #[must_use]
+    pub fn discovery_timeout(mut self, timeout: Duration) -> Self {
+        self.discovery_timeout = timeout;
+        self
+    }
+
+    /// The client.
+    pub fn build(self) -> HookClient {
+        let Self { transport, namespaces, clock, metrics, registry, discovery_timeout } = self;
+        HookClient(Arc::new(Shared {
+            responses: ResponseCaches::new(&clock),
+            blocking: BlockingCache::new(Arc::clone(&clock)),
+            caller: Caller { transport, metrics, clock },
+            registry,
+            namespaces,
+            discovery_timeout,
+        }))
+    }
+}
+
+impl fmt::Debug for HookClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HookClientBuilder").field("registry", &self.registry).finish_non_exhaustive()
+    }
+}
