@@ -1,0 +1,176 @@
+//! `windlass extension` against a live extension on real HTTPS.
+#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use windlass_extension::hooks::{
+    BeforeClusterUpgrade, BeforeClusterUpgradeRequest, BeforeClusterUpgradeResponse, HookResponse,
+    RetryResponse,
+};
+use windlass_extension::{Context, DevelopmentCertificate, Extension, Handler, Server, Tls};
+
+async fn gate(_: Context, request: BeforeClusterUpgradeRequest) -> BeforeClusterUpgradeResponse {
+    match request.cluster.name() {
+        Some("approved") => HookResponse::success(),
+        Some("broken") => HookResponse::failure("quota exceeded for team a"),
+        _ => RetryResponse::blocking(format!("waiting for {}", request.to_kubernetes_version), 30),
+    }
+}
+
+/// An extension that serves while the test runs, and a directory with its manifest.
+struct Live {
+    directory: TempDir,
+    stop: Option<oneshot::Sender<()>>,
+    runtime: Runtime,
+}
+
+impl Live {
+    fn start() -> Self {
+        let runtime = Runtime::new().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let extension = Extension::new("gatekeeper")
+            .on(BeforeClusterUpgrade, Handler::named("gate").timeout_seconds(5), gate)
+            .build()
+            .unwrap();
+        let certificate = DevelopmentCertificate::generate(["127.0.0.1"]).unwrap();
+        let server = Server::new(extension, Tls::development(certificate));
+        let server = runtime.block_on(server.bind("127.0.0.1:0".parse().unwrap())).unwrap();
+        std::fs::write(directory.path().join("extensionconfig.yaml"), server.manifest("127.0.0.1")).unwrap();
+        let (stop, stopped) = oneshot::channel();
+        runtime.spawn(async move {
+            server
+                .run_until(async {
+                    let _ = stopped.await;
+                })
+                .await
+        });
+        Self { directory, stop: Some(stop), runtime }
+    }
+
+    fn file(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.directory.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    fn stop(self) -> TempDir {
+        let Self { directory, mut stop, runtime } = self;
+        drop(stop.take());
+        drop(runtime);
+        directory
+    }
+}
+
+/// Runs `windlass extension` in a directory: exit code, standard output, standard error.
+fn extension(directory: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .arg("extension")
+        .args(arguments)
+        .current_dir(directory)
+        .output()
+        .unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+const CALL: [&str; 4] = ["call", "BeforeClusterUpgrade", "--config", "extensionconfig.yaml"];
+
+fn call(directory: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    extension(directory, &[&CALL, arguments].concat())
+}
+
+#[test]
+fn a_hook_is_called_as_the_controllers_call_it() {
+    let live = Live::start();
+    let directory = live.directory.path();
+    let (code, handlers, _) =
+        extension(directory, &["call", "Discovery", "--config", "extensionconfig.yaml"]);
+    assert_eq!(code, Some(0));
+    assert!(
+        handlers.contains("name: gate.gatekeeper") && handlers.contains("timeoutSeconds: 5"),
+        "{handlers}"
+    );
+
+    live.file("request.yaml", "cluster: {metadata: {name: c1}}\ntoKubernetesVersion: v1.33.0\n");
+    let (code, answer, _) = call(directory, &["--request", "request.yaml", "-o", "json"]);
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let response = &answer["gate.gatekeeper"]["response"];
+    assert_eq!(code, Some(0));
+    assert_eq!(
+        (&response["message"], &response["retryAfterSeconds"]),
+        (&"waiting for v1.33.0".into(), &30.into())
+    );
+
+    live.file("request.yaml", "cluster: {metadata: {name: broken}}\n");
+    let (code, _, error) = call(directory, &["--request", "request.yaml", "--handler", "gate"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("\"gate.gatekeeper\": answered Failure: quota exceeded for team a"), "{error}");
+}
+
+#[test]
+fn what_was_recorded_is_replayed_without_the_extension() {
+    let live = Live::start();
+    live.file("request.yaml", "cluster: {metadata: {name: approved}}\n");
+    let request = ["--request", "request.yaml"];
+    let (code, said, _) =
+        call(live.directory.path(), &[&request[..], &["--record-hooks", "exchanges"]].concat());
+    assert_eq!(code, Some(0));
+    let directory = live.stop();
+    let (code, replayed, _) =
+        call(directory.path(), &[&request[..], &["--replay-hooks", "exchanges"]].concat());
+    assert_eq!((code, &replayed), (Some(0), &said));
+    assert_eq!(std::fs::read_dir(directory.path().join("exchanges")).unwrap().count(), 2);
+    let (code, _, error) = call(directory.path(), &request);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("connection refused"), "{error}");
+    let (code, _, error) = call(directory.path(), &["--replay-hooks", "exchanges"]);
+    assert_eq!(code, Some(1), "another request was not recorded: {error}");
+}
+
+#[test]
+fn wrong_input_names_what_is_wrong() {
+    let live = Live::start();
+    live.file("list.yaml", "- 1\n");
+    live.file("wrong.yaml", "cluster: 5\n");
+    live.file("both.yaml", "metadata: {name: a.b}\nspec: {clientConfig: {url: http://x, caBundle: AA==}}\n");
+    let directory = live.directory.path();
+    for (arguments, code, says) in [
+        (&["call", "Foo", "--config", "extensionconfig.yaml"][..], 2, "unknown hook \"Foo\""),
+        (&["call", "Discovery", "--config", "none.yaml"], 2, "cannot read none.yaml"),
+        (&["call", "Discovery", "--config", "list.yaml"], 2, "list.yaml: not an ExtensionConfig"),
+        (&["call", "Discovery", "--config", "both.yaml"], 2, "spec.clientConfig.url"),
+        (
+            &["call", "UpdateMachine", "--config", "extensionconfig.yaml"],
+            1,
+            "has no handler of UpdateMachine",
+        ),
+        (
+            &[&CALL[..], &["--request", "wrong.yaml"]].concat(),
+            2,
+            "the request is not one of BeforeClusterUpgrade",
+        ),
+        (&[&CALL[..], &["--handler", "other"]].concat(), 1, "\"other.gatekeeper\" is not registered"),
+        (&[&CALL[..], &["--namespace-label", "x"]].concat(), 2, "is not of the form KEY=VALUE"),
+        (&[&CALL[..], &["--client-cert", "x"]].concat(), 2, "--client-key"),
+    ] {
+        let (got, stdout, stderr) = extension(directory, arguments);
+        assert_eq!(got, Some(code), "{arguments:?}: {stdout}{stderr}");
+        assert!(stderr.contains(says), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn the_openapi_document_is_printed_as_yaml_and_json() {
+    let (code, yaml, _) = extension(Path::new("."), &["openapi"]);
+    assert_eq!(code, Some(0));
+    assert!(yaml.contains("operationId: hooksRuntimeClusterV1alpha1BeforeClusterUpgrade"));
+    let (_, json, _) = extension(Path::new("."), &["openapi", "-o", "json", "--document-version", "book"]);
+    let document: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(document["info"]["version"], "book");
+    assert_eq!(document["paths"].as_object().unwrap().len(), 17);
+}
