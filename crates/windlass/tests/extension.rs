@@ -174,3 +174,51 @@ fn the_openapi_document_is_printed_as_yaml_and_json() {
     assert_eq!(document["info"]["version"], "book");
     assert_eq!(document["paths"].as_object().unwrap().len(), 17);
 }
+
+#[test]
+fn a_good_extension_passes_the_test_and_its_manifest_the_lint() {
+    let live = Live::start();
+    let directory = live.directory.path();
+    let (code, table, _) = extension(
+        directory,
+        &["test", "--config", "extensionconfig.yaml", "--hooks", "BeforeClusterUpgrade"],
+    );
+    assert_eq!(code, Some(0), "{table}");
+    assert!(table.contains("  C1  passed"), "{table}");
+    assert!(table.contains("\n0 errors, 0 warnings, "), "{table}");
+    let (code, json, _) = extension(directory, &["test", "--config", "extensionconfig.yaml", "-o", "json"]);
+    let report: Value = serde_json::from_str(&json).unwrap();
+    let calls = report["checks"].as_array().unwrap().iter().find(|check| check["id"] == "C2").unwrap();
+    assert_eq!((code, &calls["status"]), (Some(0), &"skipped".into()), "hooks are called only when named");
+    let (code, lint, _) = extension(directory, &["lint", "extensionconfig.yaml"]);
+    assert_eq!(code, Some(0), "{lint}");
+}
+
+#[test]
+fn what_is_wrong_is_found_and_ends_with_an_exit_code() {
+    let live = Live::start();
+    live.file("other.yaml", "metadata: {name: x}\nspec: {clientConfig: {url: https://127.0.0.1:1}}\n");
+    live.file(
+        "broken.yaml",
+        "kind: ExtensionConfig\napiVersion: runtime.cluster.x-k8s.io/v1beta2\nspec: {}\n",
+    );
+    let directory = live.directory.path();
+    for (arguments, code, says) in [
+        (&["test", "--config", "other.yaml"][..], 1, "error T1 https://127.0.0.1:1"),
+        (&["test", "--config", "other.yaml", "-o", "junit"], 1, "<failure"),
+        (&["lint", "broken.yaml"], 1, "error L1"),
+        (&["lint", "missing.yaml"], 2, "cannot read missing.yaml"),
+        (&["test"], 2, "the address of an extension or --config is needed"),
+        (&["test", "http://x"], 2, "is not the address of an extension"),
+        (&["test", "https://x", "--hooks", "Lunch"], 2, "--hooks: unknown hook \"Lunch\""),
+        (&["test", "https://x", "--leave-out", "Z9"], 2, "there is no check \"Z9\""),
+        (&["test", "https://x", "--capi-version", "2"], 2, "is not a release of Cluster API"),
+        (&["test", "https://x", "--kubernetes-versions", "1.x"], 2, "is not a version"),
+        (&["test", "https://x", "--setting", "novalue"], 2, "is not of the form KEY=VALUE"),
+        (&["test", "https://x", "--ca-file", "none.pem"], 2, "cannot read none.pem"),
+    ] {
+        let (got, stdout, stderr) = extension(directory, arguments);
+        assert_eq!(got, Some(code), "{arguments:?}: {stdout}{stderr}");
+        assert!(stdout.contains(says) || stderr.contains(says), "{arguments:?}: {stdout}{stderr}");
+    }
+}

@@ -8,17 +8,14 @@ use serde::Serialize;
 use serde_json::Value;
 use tower::Layer;
 use windlass_api::hooks::{self, Hook, HookType};
-use windlass_api::runtime::{ExtensionConfig, validate};
 use windlass_hooks::transport::{
     BoxTransport, ClientIdentityFiles, HttpsTransport, RecordLayer, Replay, boxed,
 };
 use windlass_hooks::{Answer, HookClient, Labels};
 
+use super::manifest::{read_config, read_yaml};
 use crate::exit::Failure;
 use crate::output::{self, DocumentFormat};
-
-/// Largest file that is read; what an API server takes at most.
-const MAX_FILE: u64 = 3 * 1024 * 1024;
 
 /// Call a hook of an extension as the controllers do, and print what it answers
 #[derive(Args)]
@@ -209,24 +206,4 @@ fn namespaces(command: &CallCommand) -> Result<BTreeMap<String, Labels>, Failure
         labels.insert(key.to_owned(), value.to_owned());
     }
     Ok(BTreeMap::from([(command.namespace.clone(), labels)]))
-}
-
-fn read_config(path: &Path) -> Result<ExtensionConfig, Failure> {
-    let invalid = |message: String| Failure::Invalid(format!("{}: {message}", path.display()));
-    let mut config: ExtensionConfig = serde_json::from_value(read_yaml(path)?)
-        .map_err(|error| invalid(format!("not an ExtensionConfig: {error}")))?;
-    config.fill_defaults();
-    let violations = validate(&config);
-    if violations.is_empty() {
-        return Ok(config);
-    }
-    let lines: Vec<String> = violations.iter().map(|violation| format!("\n  {violation}")).collect();
-    Err(invalid(format!("not a valid ExtensionConfig:{}", lines.concat())))
-}
-
-fn read_yaml(path: &Path) -> Result<Value, Failure> {
-    let text = output::read_file(path, MAX_FILE).map_err(Failure::Invalid)?;
-    serde_saphyr::from_str(&text).map_err(|error| {
-        Failure::Invalid(format!("{}: not valid YAML: {}", path.display(), output::yaml_error(&error)))
-    })
 }

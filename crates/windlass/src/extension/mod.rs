@@ -1,7 +1,10 @@
 //! `windlass extension`: tools for those who write and run runtime extensions.
 
 mod call;
+mod lint;
+mod manifest;
 mod openapi;
+mod test;
 
 use clap::{Args, Subcommand};
 
@@ -16,12 +19,16 @@ pub(crate) struct ExtensionCommand {
 
 #[derive(Subcommand)]
 enum Action {
+    Test(Box<test::TestCommand>),
+    Lint(lint::LintCommand),
     Call(Box<call::CallCommand>),
     Openapi(openapi::OpenapiCommand),
 }
 
 pub(crate) fn run(command: ExtensionCommand) -> Result<(), Failure> {
     match command.action {
+        Action::Test(command) => wait_for(test::run(*command)),
+        Action::Lint(command) => lint::run(&command),
         Action::Call(command) => wait_for(call::run(*command)),
         Action::Openapi(command) => openapi::run(&command),
     }
