@@ -3,5 +3,5 @@
 
 #[test]
 fn scenarios_print_what_they_say() {
-    trycmd::TestCases::new().case("tests/scenarios/*.md").case("../../README.md");
+    trycmd::TestCases::new().case("tests/scenarios/*.md");
 }
