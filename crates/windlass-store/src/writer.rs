@@ -1,0 +1,319 @@
+//! The single writer: gives transactions their order, and answers when they are committed.
+//!
+//! | mode | who applies | answered |
+//! | --- | --- | --- |
+//! | synced | a thread, which commits what came in during its last commit as one batch | after the batch is on the disk and visible |
+//! | relaxed | the caller, under a lock | when visible; a thread writes it to the disk later |
+//! | in memory | the caller, under a lock | when visible |
+//!
+//! Nothing here waits for time to pass: a batch is whatever has queued up while the disk was busy.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::sync::{Semaphore, oneshot, watch};
+
+use crate::backend::Backend;
+use crate::error::{CommitError, IoError};
+use crate::pending::{Batch, Pending};
+use crate::published::Published;
+use crate::transaction::{Committed, Transaction};
+
+/// How many changes a relaxed store may have acknowledged without having them on the disk. A quarter
+/// of a second's worth for a disk that is keeping up.
+pub(crate) const RELAXED_LAG: u32 = 4096;
+
+/// Transactions per batch. More would keep the first of them waiting for the last without saving
+/// much: at this size the sync is a small part of what a batch costs.
+const BATCH_TRANSACTIONS: usize = 512;
+
+/// Bytes per batch, for the same reason where objects are large.
+const BATCH_BYTES: usize = 16 * 1024 * 1024;
+
+pub(crate) struct Writer {
+    published: Arc<Published>,
+    mode: Mode,
+}
+
+enum Mode {
+    InMemory(Mutex<Turn>),
+    Relaxed {
+        turn: Mutex<Turn>,
+        unsynced: Mutex<Option<Sender<Unsynced>>>,
+        /// How many more changes may be acknowledged before the disk has caught up. Closed when it failed.
+        room: Arc<Semaphore>,
+        thread: Thread,
+    },
+    Synced {
+        queue: Mutex<Option<Sender<Request>>>,
+        thread: Thread,
+    },
+}
+
+/// Held by whoever applies a transaction where there is no thread that does.
+#[derive(PartialEq)]
+enum Turn {
+    Open,
+    Closed,
+}
+
+struct Request {
+    transaction: Transaction,
+    answer: oneshot::Sender<Result<Committed, CommitError>>,
+}
+
+struct Unsynced {
+    batch: Batch,
+    room: u32,
+}
+
+struct Thread {
+    /// Ends when the thread has written everything and closed the backend.
+    stopped: watch::Receiver<()>,
+    handle: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Writer {
+    pub(crate) fn in_memory(published: Arc<Published>) -> Self {
+        Self { published, mode: Mode::InMemory(Mutex::new(Turn::Open)) }
+    }
+
+    pub(crate) fn synced(
+        published: Arc<Published>,
+        backend: impl Backend + 'static,
+    ) -> Result<Self, IoError> {
+        let (queue, requests) = mpsc::channel();
+        let shared = Arc::clone(&published);
+        let write = move || write_synced(&shared, backend, &requests);
+        let thread = Thread::start(&published, write)?;
+        Ok(Self { published, mode: Mode::Synced { queue: Mutex::new(Some(queue)), thread } })
+    }
+
+    /// The backend must hold a lag of [`RELAXED_LAG`] already.
+    pub(crate) fn relaxed(
+        published: Arc<Published>,
+        backend: impl Backend + 'static,
+    ) -> Result<Self, IoError> {
+        let (unsynced, batches) = mpsc::channel();
+        let room = Arc::new(Semaphore::new(RELAXED_LAG as usize));
+        let (shared, shared_room) = (Arc::clone(&published), Arc::clone(&room));
+        let write = move || write_relaxed(&shared, &shared_room, backend, &batches);
+        let thread = Thread::start(&published, write)?;
+        let (turn, unsynced) = (Mutex::new(Turn::Open), Mutex::new(Some(unsynced)));
+        Ok(Self { published, mode: Mode::Relaxed { turn, unsynced, room, thread } })
+    }
+
+    /// Commits a transaction. Dropping the future does not take it back: once this was polled, the
+    /// transaction may be committed.
+    pub(crate) async fn commit(&self, transaction: Transaction) -> Result<Committed, CommitError> {
+        // Without a disk to wait for, a caller in a loop would never let its neighbours run.
+        tokio::task::consume_budget().await;
+        transaction.validate()?;
+        match &self.mode {
+            Mode::InMemory(turn) => self.apply(turn, transaction, |_| Ok(())),
+            Mode::Relaxed { turn, unsynced, room, .. } => {
+                let changes = transaction.changes() as u32;
+                let Ok(taken) = room.acquire_many(changes).await else {
+                    return Err(self.failed());
+                };
+                self.apply(turn, transaction, |batch| {
+                    let waiting = &self.published.counters.unsynced;
+                    waiting.fetch_add(u64::from(changes), Ordering::Relaxed);
+                    let unsynced = locked(unsynced);
+                    let sent = unsynced.as_ref().map(|thread| thread.send(Unsynced { batch, room: changes }));
+                    let Some(Ok(())) = sent else { return Err(self.failed()) };
+                    taken.forget();
+                    Ok(())
+                })
+            }
+            Mode::Synced { queue, .. } => {
+                let (answer, answered) = oneshot::channel();
+                let request = Request { transaction, answer };
+                match locked(queue).as_ref().map(|thread| thread.send(request)) {
+                    None => return Err(CommitError::Closed),
+                    Some(Err(_)) => return Err(self.failed()),
+                    Some(Ok(())) => {}
+                }
+                answered.await.unwrap_or_else(|_| Err(self.failed()))
+            }
+        }
+    }
+
+    /// Why the thread does not answer although it was not told to stop.
+    fn failed(&self) -> CommitError {
+        let reason = self.published.failure().unwrap_or_else(|| "the writer stopped".into());
+        CommitError::Failed { reason }
+    }
+
+    fn apply(
+        &self,
+        turn: &Mutex<Turn>,
+        transaction: Transaction,
+        persist: impl FnOnce(Batch) -> Result<(), CommitError>,
+    ) -> Result<Committed, CommitError> {
+        let turn = locked(turn);
+        if *turn == Turn::Closed {
+            return Err(CommitError::Closed);
+        }
+        let mut pending = Pending::after((*self.published.state()).clone());
+        let outcome = pending.apply(transaction);
+        self.published.counters.answered(outcome.is_ok());
+        if !pending.is_empty() {
+            persist(std::mem::take(&mut pending.batch))?;
+            self.published.publish(pending);
+        }
+        outcome
+    }
+
+    /// Takes no more transactions, and returns when those that were taken are on the disk, the backend
+    /// is closed and the watchers know.
+    pub(crate) async fn close(&self) -> Result<(), CommitError> {
+        self.stop();
+        if let Some(thread) = self.thread() {
+            // Nothing is ever sent: the channel closes when the thread ends.
+            while thread.stopped.clone().changed().await.is_ok() {}
+        }
+        match self.published.failure() {
+            Some(reason) => Err(CommitError::Failed { reason }),
+            None => Ok(()),
+        }
+    }
+
+    fn stop(&self) {
+        match &self.mode {
+            Mode::InMemory(turn) => {
+                *locked(turn) = Turn::Closed;
+                self.published.log_mut().close();
+            }
+            Mode::Relaxed { turn, unsynced, .. } => {
+                *locked(turn) = Turn::Closed;
+                *locked(unsynced) = None;
+            }
+            Mode::Synced { queue, .. } => *locked(queue) = None,
+        }
+    }
+
+    fn thread(&self) -> Option<&Thread> {
+        match &self.mode {
+            Mode::InMemory(_) => None,
+            Mode::Relaxed { thread, .. } | Mode::Synced { thread, .. } => Some(thread),
+        }
+    }
+}
+
+impl Drop for Writer {
+    /// Waits for the disk, if need be: a relaxed store has acknowledged what is not yet there, and
+    /// whoever opens the directory next must find it unlocked.
+    fn drop(&mut self) {
+        self.stop();
+        let handle = self.thread().and_then(|thread| locked(&thread.handle).take());
+        if let Some(handle) = handle {
+            // A panic of the thread was reported when it happened.
+            let _ = handle.join();
+        }
+    }
+}
+
+impl Thread {
+    fn start(published: &Arc<Published>, write: impl FnOnce() + Send + 'static) -> Result<Self, IoError> {
+        let (stopping, stopped) = watch::channel(());
+        let published = Arc::clone(published);
+        let run = move || {
+            // Whatever happens, whoever waits for an event or for the end must hear of it.
+            if catch_unwind(AssertUnwindSafe(write)).is_err() {
+                published.fail("the writer panicked");
+            }
+            published.log_mut().close();
+            drop(stopping);
+        };
+        let handle = std::thread::Builder::new()
+            .name("windlass-store".to_owned())
+            .spawn(run)
+            .map_err(IoError::when("start", "a thread for the store".as_ref()))?;
+        Ok(Self { stopped, handle: Mutex::new(Some(handle)) })
+    }
+}
+
+/// Commits a batch, and remembers if that failed: a backend that has failed is not used again.
+fn commit(published: &Published, backend: &mut impl Backend, batch: &Batch) -> bool {
+    if published.failure().is_some() {
+        return false;
+    }
+    match catch_unwind(AssertUnwindSafe(|| backend.commit(batch))) {
+        Ok(Ok(())) => return true,
+        Ok(Err(error)) => published.fail(&error.to_string()),
+        Err(_) => published.fail("the storage engine panicked"),
+    }
+    false
+}
+
+/// Runs until the queue is closed and empty.
+fn write_synced(published: &Published, mut backend: impl Backend, requests: &Receiver<Request>) {
+    while let Ok(first) = requests.recv() {
+        let mut bytes = first.transaction.bytes();
+        let mut batch = vec![first];
+        while batch.len() < BATCH_TRANSACTIONS && bytes < BATCH_BYTES {
+            let Ok(next) = requests.try_recv() else { break };
+            bytes += next.transaction.bytes();
+            batch.push(next);
+        }
+        let transactions = batch.len();
+        let mut pending = Pending::after((*published.state()).clone());
+        let answers: Vec<_> =
+            batch.into_iter().map(|request| (request.answer, pending.apply(request.transaction))).collect();
+        if !pending.is_empty() && commit(published, &mut backend, &pending.batch) {
+            published.counters.synced(transactions);
+            published.publish(pending);
+        }
+        for (answer, outcome) in answers {
+            // Even a conflict may be with a write that was not committed.
+            let outcome = match published.failure() {
+                Some(reason) => Err(CommitError::Failed { reason }),
+                None => outcome,
+            };
+            published.counters.answered(outcome.is_ok());
+            // Whoever asked may have gone away.
+            let _ = answer.send(outcome);
+        }
+    }
+}
+
+/// Runs until everything acknowledged is on the disk and there will be no more.
+fn write_relaxed(
+    published: &Published,
+    room: &Semaphore,
+    mut backend: impl Backend,
+    batches: &Receiver<Unsynced>,
+) {
+    while let Ok(mut next) = batches.recv() {
+        let mut transactions = 1;
+        while next.batch.objects.len() < BATCH_TRANSACTIONS {
+            let Ok(more) = batches.try_recv() else { break };
+            next.batch.merge(more.batch);
+            next.room += more.room;
+            transactions += 1;
+        }
+        next.batch.lag = u64::from(RELAXED_LAG);
+        if commit(published, &mut backend, &next.batch) {
+            published.counters.synced(transactions);
+            published.counters.unsynced.fetch_sub(u64::from(next.room), Ordering::Relaxed);
+            room.add_permits(next.room as usize);
+        } else {
+            room.close();
+        }
+    }
+    // Closed in order: no revision was acknowledged beyond what is on the disk.
+    let closing = Batch { revision: published.state().revision, ..Batch::default() };
+    commit(published, &mut backend, &closing);
+}
+
+/// A lock whose holders only ever replace what is in it, so that a panic leaves nothing half done.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;
