@@ -1,17 +1,35 @@
 //! Acceptance checks that stand beside the checkout, in `../shared/acceptance`.
 
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use crate::run::{self, Task, root, say};
 use crate::tools::Tool;
 
-/// Runs the planner's acceptance cases against the debug binary, where they are present.
+/// Runs the planner's cases, where they are present.
 pub(crate) fn plan() -> Task {
     let Some(script) = present("plan") else { return Ok(()) };
     Tool { program: "python3", package: "python3" }.ensure()?;
-    run::cargo(&["build", "--quiet", "--package", "windlass", "--locked"])?;
-    let windlass = target_directory().join("debug/windlass");
+    let windlass = windlass()?;
     run::program("python3", &[&script.to_string_lossy(), &windlass.to_string_lossy()])
+}
+
+/// Drives the embedded API with kubectl, where the script is present.
+pub(crate) fn kubectl() -> Task {
+    let Some(script) = present("kubectl") else { return Ok(()) };
+    Tool { program: "kubectl", package: "kubernetes-client" }.ensure()?;
+    let server = Server::start()?;
+    run::program("bash", &[&script.to_string_lossy(), &server.kubeconfig.to_string_lossy()])
+}
+
+/// Runs kube-rs's own integration tests against the embedded API, where the script is present. Builds kube-rs
+/// first, which takes minutes.
+pub(crate) fn kube_rs() -> Task {
+    let Some(script) = present("kube-rs") else { return Ok(()) };
+    Tool { program: "python3", package: "python3" }.ensure()?;
+    let server = Server::start()?;
+    run::program("bash", &[&script.to_string_lossy(), &server.kubeconfig.to_string_lossy()])
 }
 
 fn present(name: &str) -> Option<PathBuf> {
@@ -25,4 +43,48 @@ fn present(name: &str) -> Option<PathBuf> {
 
 fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+fn windlass() -> Result<PathBuf, String> {
+    run::cargo(&["build", "--quiet", "--package", "windlass", "--locked"])?;
+    Ok(target_directory().join("debug/windlass"))
+}
+
+/// `windlass serve` in memory, on a port of the system's choice, ended when it goes out of scope.
+struct Server {
+    child: Child,
+    kubeconfig: PathBuf,
+}
+
+impl Server {
+    fn start() -> Result<Self, String> {
+        let kubeconfig = target_directory().join(format!("acceptance-{}.kubeconfig", std::process::id()));
+        let mut child = Command::new(windlass()?)
+            .args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig-out"])
+            .arg(&kubeconfig)
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("windlass serve: {error}"))?;
+        let mut line = String::new();
+        let said = child.stdout.as_mut().map(|out| BufReader::new(out).read_line(&mut line));
+        let server = Self { child, kubeconfig };
+        match said {
+            Some(Ok(_)) if line.starts_with("Ready:") => Ok(server),
+            _ => Err(format!("windlass serve did not get ready: {line:?}")),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        remove(&self.kubeconfig);
+    }
+}
+
+fn remove(file: &Path) {
+    // It is below target/, where nobody minds what is left.
+    let _ = std::fs::remove_file(file);
 }

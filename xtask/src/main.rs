@@ -14,6 +14,7 @@ usage: cargo xtask TASK
   check   formatting, clippy and documentation with warnings denied, dependency audit
   test    every test; installs what they need first
   bench   every benchmark; prints figures (docs/benchmarks.md says how to read them)
+  accept  all acceptance checks, also those that take long: kube-rs's own tests against windlass serve
   bless   rewrites the expected output of scenarios and snapshots: review the diff
 ";
 
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         ["test"] => test(),
         ["bench", rest @ ..] => bench(rest),
         ["bless"] => bless(),
+        ["accept"] => accept(),
         _ => {
             say(USAGE.trim_end());
             return ExitCode::from(2);
@@ -47,7 +49,14 @@ fn check() -> Task {
 
 fn test() -> Task {
     cargo(&["test", "--workspace", "--locked"])?;
-    acceptance::plan()
+    acceptance::plan()?;
+    acceptance::kubectl()
+}
+
+fn accept() -> Task {
+    acceptance::plan()?;
+    acceptance::kubectl()?;
+    acceptance::kube_rs()
 }
 
 fn bench(filter: &[&str]) -> Task {

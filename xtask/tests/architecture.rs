@@ -12,6 +12,7 @@ const LAYERS: &[&str] = &[
     "windlass-api",
     "windlass-plan",
     "windlass-engine",
+    "windlass-apimachinery",
     "windlass-store",
     "windlass-extension",
     "windlass-hooks",

@@ -12,7 +12,7 @@ use windlass_api::hooks::{
     BeforeClusterUpgrade, BeforeClusterUpgradeRequest, BeforeClusterUpgradeResponse, HookResponse,
 };
 use windlass_api::runtime::ExtensionConfig;
-use windlass_extension::{Context, DevelopmentCertificate, Extension, Handler, Server, Tls};
+use windlass_extension::{BoundServer, Context, DevelopmentCertificate, Extension, Handler, Server, Tls};
 use windlass_hooks::HookClient;
 use windlass_hooks::transport::{HttpsTransport, boxed};
 
@@ -26,30 +26,70 @@ async fn approve(_: Context, _: BeforeClusterUpgradeRequest) -> BeforeClusterUpg
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(measure())
+    // Both sides on one thread: what the calls themselves cost.
+    runtime()?.block_on(async {
+        let server = bind().await?;
+        let manifest = server.manifest("127.0.0.1");
+        tokio::spawn(server.run_until(std::future::pending()));
+        let client = client(&manifest).await?;
+        one_at_a_time("one thread", &client).await
+    })?;
+
+    // A thread each, as two processes would have: the threads wake each other up, which on small virtual machines
+    // takes longer than the call.
+    let (manifest, config) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let served = runtime().and_then(|runtime| runtime.block_on(serve(manifest)));
+        // The client says that nobody answers.
+        drop(served);
+    });
+    let config = config.recv()?;
+    runtime()?.block_on(async {
+        let client = client(&config).await?;
+        one_at_a_time("a thread each", &client).await?;
+        in_flight("a thread each", &client).await
+    })
 }
 
-async fn measure() -> Result<(), Box<dyn Error>> {
+fn runtime() -> Result<tokio::runtime::Runtime, Box<dyn Error>> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
+}
+
+async fn bind() -> Result<BoundServer, Box<dyn Error>> {
     let extension =
         Extension::new("bench").on(BeforeClusterUpgrade, Handler::named("gate"), approve).build()?;
     let certificate = DevelopmentCertificate::generate(["127.0.0.1"])?;
-    let server = Server::new(extension, Tls::development(certificate)).bind("127.0.0.1:0".parse()?).await?;
-    let config: ExtensionConfig = serde_saphyr::from_str(&server.manifest("127.0.0.1"))?;
-    tokio::spawn(server.run_until(std::future::pending()));
+    Ok(Server::new(extension, Tls::development(certificate)).bind("127.0.0.1:0".parse()?).await?)
+}
 
+async fn serve(manifest: std::sync::mpsc::Sender<String>) -> Result<(), Box<dyn Error>> {
+    let server = bind().await?;
+    manifest.send(server.manifest("127.0.0.1"))?;
+    let _ended = server.run_until(std::future::pending()).await;
+    Ok(())
+}
+
+async fn client(manifest: &str) -> Result<HookClient, Box<dyn Error>> {
+    let config: ExtensionConfig = serde_saphyr::from_str(manifest)?;
     let client = HookClient::builder(boxed(HttpsTransport::new())).build();
     for (name, discovered) in client.warm_up([(config, None)]).await {
         discovered.map_err(|error| format!("{name}: {error}"))?;
     }
-    let request = BeforeClusterUpgradeRequest {
+    Ok(client)
+}
+
+fn request() -> Result<BeforeClusterUpgradeRequest, Box<dyn Error>> {
+    Ok(BeforeClusterUpgradeRequest {
         cluster: serde_json::from_value(cluster())?,
         from_kubernetes_version: "v1.32.0".to_owned(),
         to_kubernetes_version: "v1.33.0".to_owned(),
         ..BeforeClusterUpgradeRequest::default()
-    };
-    let size = serde_json::to_vec(&request)?.len();
+    })
+}
 
+async fn one_at_a_time(threads: &str, client: &HookClient) -> Result<(), Box<dyn Error>> {
+    let request = request()?;
+    let size = serde_json::to_vec(&request)?.len();
     let mut times = Vec::with_capacity(ONE_AT_A_TIME);
     for call in 0..WARM_UP + ONE_AT_A_TIME {
         let start = Instant::now();
@@ -60,10 +100,14 @@ async fn measure() -> Result<(), Box<dyn Error>> {
     }
     times.sort_unstable();
     report(
-        &format!("request of {size} bytes, {ONE_AT_A_TIME} calls one at a time"),
+        &format!("{threads}, request of {size} bytes, {ONE_AT_A_TIME} calls one at a time"),
         &[("p50", micros(times[times.len() / 2])), ("p99", micros(times[times.len() * 99 / 100]))],
     );
+    Ok(())
+}
 
+async fn in_flight(threads: &str, client: &HookClient) -> Result<(), Box<dyn Error>> {
+    let request = request()?;
     let start = Instant::now();
     let mut callers = JoinSet::new();
     for _ in 0..IN_FLIGHT {
@@ -79,7 +123,10 @@ async fn measure() -> Result<(), Box<dyn Error>> {
         done??;
     }
     let rate = CONCURRENT as f64 / start.elapsed().as_secs_f64();
-    report(&format!("{CONCURRENT} calls, {IN_FLIGHT} in flight"), &[("rate", format!("{rate:.0} calls/s"))]);
+    report(
+        &format!("{threads}, {CONCURRENT} calls, {IN_FLIGHT} in flight"),
+        &[("rate", format!("{rate:.0} calls/s"))],
+    );
     Ok(())
 }
 

@@ -1,9 +1,12 @@
 //! The `windlass` command: reads arguments, calls the libraries, prints.
 
+mod backup;
 mod exit;
 mod extension;
 mod output;
 mod plan;
+mod runtime;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -24,12 +27,18 @@ struct Cli {
 enum Command {
     Plan(Box<plan::PlanCommand>),
     Extension(extension::ExtensionCommand),
+    Serve(serve::ServeCommand),
+    Backup(backup::BackupCommand),
+    Restore(backup::RestoreCommand),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Plan(command) => plan::run(*command),
         Command::Extension(command) => extension::run(command),
+        Command::Serve(command) => runtime::on_all_cores(serve::run(command)),
+        Command::Backup(command) => runtime::on_one_thread(backup::backup(command)),
+        Command::Restore(command) => backup::restored(&command),
     };
     exit::report(outcome)
 }

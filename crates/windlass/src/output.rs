@@ -57,6 +57,12 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Tells the user something that is not the answer.
+pub(crate) fn note(text: &str) {
+    // Nothing depends on whether it is read.
+    let _ = writeln!(anstream::stderr(), "note: {text}");
+}
+
 /// Reads a file that a user named, refusing more than `limit` bytes. The error names the file.
 pub(crate) fn read_file(path: &std::path::Path, limit: u64) -> Result<String, String> {
     use std::io::Read;

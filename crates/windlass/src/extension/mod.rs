@@ -9,6 +9,7 @@ mod test;
 use clap::{Args, Subcommand};
 
 use crate::exit::Failure;
+use crate::runtime::on_one_thread;
 
 /// Tools for runtime extensions: test one, check its registration, describe the hooks
 #[derive(Args)]
@@ -27,18 +28,9 @@ enum Action {
 
 pub(crate) fn run(command: ExtensionCommand) -> Result<(), Failure> {
     match command.action {
-        Action::Test(command) => wait_for(test::run(*command)),
+        Action::Test(command) => on_one_thread(test::run(*command)),
         Action::Lint(command) => lint::run(&command),
-        Action::Call(command) => wait_for(call::run(*command)),
+        Action::Call(command) => on_one_thread(call::run(*command)),
         Action::Openapi(command) => openapi::run(&command),
     }
-}
-
-/// Runs an asynchronous command. One thread is enough: these commands wait for others most of the time.
-fn wait_for(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::Failed(format!("cannot start: {error}")))?;
-    runtime.block_on(command)
 }

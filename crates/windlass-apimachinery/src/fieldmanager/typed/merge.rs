@@ -1,0 +1,89 @@
+//! A value merged into another: what applying does to an object.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::{Kind, elements, entries, items, kind};
+use crate::fieldmanager::path::PathElement;
+use crate::fieldmanager::shape::{ListShape, Shape};
+
+/// The live value with the applied one merged in. Nothing is removed.
+///
+/// Elements that only the live list has stay where they are; the others come in the order of the
+/// applied list.
+pub fn merge(live: &Value, applied: &Value, shape: &Shape) -> Value {
+    values(Some(live), Some(applied), shape).unwrap_or_default()
+}
+
+/// `None` if nothing is left to write down: a list or map without elements that only gained some
+/// that are nothing themselves.
+fn values(live: Option<&Value>, applied: Option<&Value>, shape: &Shape) -> Option<Value> {
+    // If the kind of value changes, the live value cannot be merged into, and is not.
+    let kind = kind(shape, applied.or(live)?);
+    let leaf = || applied.or(live).cloned();
+    match kind {
+        Kind::Scalar | Kind::Whole => leaf(),
+        Kind::Map(shapes) => {
+            let (old, new) = (entries(live), entries(applied));
+            if shapes.is_atomic() || old.is_none() && new.is_none() {
+                return leaf();
+            }
+            let mut merged = Map::new();
+            let names: BTreeSet<&String> = old.into_iter().chain(new).flat_map(Map::keys).collect();
+            for name in names {
+                let live = old.and_then(|fields| fields.get(name));
+                let applied = new.and_then(|fields| fields.get(name));
+                let field = match shapes.shape(name) {
+                    Some(shape) => values(live, applied, shape),
+                    // The schema does not know the field any more; it is not ours to drop.
+                    None => applied.or(live).cloned(),
+                };
+                merged.extend(field.map(|field| (name.clone(), field)));
+            }
+            (!merged.is_empty()).then_some(Value::Object(merged))
+        }
+        Kind::List(shape) => {
+            let (old, new) = (items(live), items(applied));
+            match (elements(shape, old), elements(shape, new)) {
+                (Some(old_names), Some(new_names)) if !old.is_empty() || !new.is_empty() => {
+                    let merged = lists((&old_names, old), (&new_names, new), shape);
+                    (!merged.is_empty()).then_some(Value::Array(merged))
+                }
+                _ => leaf(),
+            }
+        }
+    }
+}
+
+type Named<'a> = (&'a [PathElement], &'a [Value]);
+
+fn lists((live_names, live): Named<'_>, (names, applied): Named<'_>, shape: &ListShape) -> Vec<Value> {
+    let mut counterparts: BTreeMap<&PathElement, Option<&Value>> = BTreeMap::new();
+    for (name, item) in live_names.iter().zip(live) {
+        // Which of several elements of one name is meant nobody knows, so none is merged with.
+        counterparts.entry(name).and_modify(|item| *item = None).or_insert(Some(item));
+    }
+    let in_applied: BTreeSet<&PathElement> = names.iter().collect();
+    let merged = |index: usize| {
+        let counterpart = counterparts.get(&names[index]).copied().flatten();
+        values(counterpart, Some(&applied[index]), &shape.item)
+    };
+    let mut out = Vec::with_capacity(live.len() + applied.len());
+    let mut next = 0;
+    let mut in_both = (0..names.len()).filter(|index| counterparts.contains_key(&names[*index])).peekable();
+    for (name, item) in live_names.iter().zip(live) {
+        if !in_applied.contains(name) {
+            out.extend(values(Some(item), None, &shape.item));
+            continue;
+        }
+        // Elements of both lists come in the applied order: this one now if it is the next of them,
+        // preceded by the new ones that the applied list has before it; or else when its turn comes.
+        if let Some(turn) = in_both.next_if(|index| &names[*index] == name) {
+            out.extend((next..=turn).filter_map(merged));
+            next = turn + 1;
+        }
+    }
+    out.extend((next..names.len()).filter_map(merged));
+    out
+}

@@ -1,0 +1,269 @@
+//! The server: a store, what it holds, and the service that answers requests about it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+use windlass_store as store;
+
+use crate::admission::Admission;
+use crate::api::Failure;
+use crate::clock::Clock;
+use crate::controllers;
+use crate::identity::Identity;
+use crate::registry::{Conversions, ConvertFn, Registry};
+use crate::service::Service;
+use crate::stored::{meta, parse};
+use crate::tokens::{API, TokenKey};
+
+/// How to run a server.
+#[derive(Clone, Default)]
+pub struct Options {
+    clock: Clock,
+    seed: Option<u64>,
+    limits: Limits,
+    admission: Vec<Arc<dyn Admission>>,
+    conversions: Conversions,
+    token_key: Option<[u8; 32]>,
+    ca_bundle: String,
+}
+
+impl Options {
+    /// Defaults for use inside a process.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Where the time of day comes from.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Makes uids and generated names the same in every run. Tokens are never made from it.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// What requests may take.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Adds something that has a say in writes. They are asked in the order in which they were added.
+    #[must_use]
+    pub fn admission(mut self, hook: Arc<dyn Admission>) -> Self {
+        self.admission.push(hook);
+        self
+    }
+
+    /// The key that tokens of service accounts are signed with. Without one, tokens are good until the
+    /// server stops.
+    #[must_use]
+    pub fn token_key(mut self, key: [u8; 32]) -> Self {
+        self.token_key = Some(key);
+        self
+    }
+
+    /// The certificates that clients in the cluster trust the server by, as PEM.
+    #[must_use]
+    pub fn ca_bundle(mut self, pem: impl Into<String>) -> Self {
+        self.ca_bundle = pem.into();
+        self
+    }
+
+    /// Converts between the versions of a kind, whatever its definition says about conversion.
+    #[must_use]
+    pub fn conversion(mut self, group: &str, kind: &str, convert: ConvertFn) -> Self {
+        self.conversions.insert(format!("{group}/{kind}"), convert);
+        self
+    }
+}
+
+/// What requests may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest body of a request, in bytes.
+    pub body: usize,
+    /// How many requests, watches not counted, are worked on at the same time.
+    pub requests: usize,
+    /// How many watches one user may have.
+    pub watches_per_user: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        // The body is as large as the API server allows. The numbers are far above what controllers and
+        // a few people need, and low enough that one client cannot use up all memory.
+        Self { body: 3 * 1024 * 1024, requests: 400, watches_per_user: 2000 }
+    }
+}
+
+/// A Kubernetes API over a store. Cheap to clone; all clones are one server. When the last one is gone,
+/// its controllers stop and its watches end.
+#[derive(Clone)]
+pub struct ApiServer {
+    inner: Arc<Inner>,
+    _running: Arc<StopOnDrop>,
+}
+
+/// What the server is made of. Controllers hold it without keeping the server alive.
+pub(crate) struct Inner {
+    pub(crate) store: store::Store,
+    registry: ArcSwap<Registry>,
+    rebuild: Mutex<()>,
+    pub(crate) clock: Clock,
+    random: Mutex<fastrand::Rng>,
+    pub(crate) limits: Limits,
+    pub(crate) admission: Vec<Arc<dyn Admission>>,
+    conversions: Conversions,
+    pub(crate) watches: Mutex<BTreeMap<String, usize>>,
+    pub(crate) requests: Arc<tokio::sync::Semaphore>,
+    pub(crate) stopped: watch::Sender<bool>,
+    pub(crate) token_key: TokenKey,
+    pub(crate) ca_bundle: String,
+}
+
+struct StopOnDrop(Arc<Inner>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.stopped.send_replace(true);
+    }
+}
+
+impl ApiServer {
+    /// Starts a server: makes what every cluster has if it is not there, and starts the controllers on
+    /// the runtime of the caller.
+    pub async fn start(store: store::Store, options: Options) -> Result<Self, Failure> {
+        let random = options.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+        let token_key = match options.token_key {
+            Some(key) => key,
+            None => secret()?,
+        };
+        let inner = Arc::new(Inner {
+            store,
+            registry: ArcSwap::from_pointee(Registry::new()),
+            rebuild: Mutex::new(()),
+            clock: options.clock,
+            random: Mutex::new(random),
+            limits: options.limits,
+            admission: options.admission,
+            conversions: options.conversions,
+            watches: Mutex::new(BTreeMap::new()),
+            requests: Arc::new(tokio::sync::Semaphore::new(options.limits.requests)),
+            stopped: watch::channel(false).0,
+            token_key: TokenKey::new(token_key),
+            ca_bundle: options.ca_bundle,
+        });
+        let running = Arc::new(StopOnDrop(Arc::clone(&inner)));
+        inner.rebuild_registry();
+        controllers::seed(&inner).await?;
+        controllers::start(&inner);
+        Ok(Self { inner, _running: running })
+    }
+
+    /// A service that acts for somebody who may do everything, for `kube::Client::new`.
+    pub fn service(&self) -> Service {
+        self.service_for(Identity::admin())
+    }
+
+    /// A service that acts for a user.
+    pub fn service_for(&self, identity: Identity) -> Service {
+        Service::new(self.clone(), identity)
+    }
+
+    /// The store.
+    pub fn store(&self) -> &store::Store {
+        &self.inner.store
+    }
+
+    /// Ends all watches and controllers. Requests are answered as long as the store is open.
+    pub fn stop(&self) {
+        self.inner.stopped.send_replace(true);
+    }
+
+    /// Who a token of a service account is for, if it is good and the account is still there.
+    pub(crate) fn verify_token(&self, token: &str) -> Option<Identity> {
+        self.inner.verify_token(token, &[API.to_owned()]).map(|(identity, _)| identity)
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        &self.inner
+    }
+}
+
+/// Bytes that nobody can guess.
+pub(crate) fn secret() -> Result<[u8; 32], Failure> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(Failure::internal)?;
+    Ok(bytes)
+}
+
+impl Inner {
+    /// Who a token of a service account is for, if it is good and the account is still there.
+    pub(crate) fn verify_token(&self, token: &str, audiences: &[String]) -> Option<(Identity, Vec<String>)> {
+        let (identity, audiences) = self.token_key.verify(token, self.clock.now(), audiences)?;
+        let (namespace, name) = identity.username.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+        let key = self.registry().get("", "v1", "serviceaccounts")?.key(namespace, name).ok()?;
+        let account = self.store.get(&key)?;
+        (meta(&account).uid == identity.uid).then_some((identity, audiences))
+    }
+
+    /// The resources as they are now.
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        self.registry.load_full()
+    }
+
+    /// Reads all definitions again. Whoever changed one calls this before answering.
+    pub(crate) fn rebuild_registry(&self) {
+        let _one_at_a_time = self.rebuild.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.registry();
+        let Some(definitions) = before.get("apiextensions.k8s.io", "v1", "customresourcedefinitions") else {
+            return;
+        };
+        let snapshot = self.store.snapshot();
+        let objects = snapshot.list(&definitions.scope(None));
+        let parsed = objects.filter_map(|object| Some((object.as_ref(), parse(object).ok()?)));
+        self.registry.store(Arc::new(before.rebuilt(parsed, &self.conversions)));
+    }
+
+    /// A random uid.
+    pub(crate) fn uid(&self) -> String {
+        let mut bytes = self.random().u128(..).to_be_bytes();
+        bytes[6] = (bytes[6] & 0x0f) | 0x40;
+        bytes[8] = (bytes[8] & 0x3f) | 0x80;
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+    }
+
+    /// The end of a generated name: characters that do not make words.
+    pub(crate) fn suffix(&self) -> String {
+        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        let mut random = self.random();
+        (0..5).map(|_| char::from(ALPHABET[random.usize(..ALPHABET.len())])).collect()
+    }
+
+    pub(crate) fn random(&self) -> std::sync::MutexGuard<'_, fastrand::Rng> {
+        self.random.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiServer").field("store", &self.inner.store).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,223 @@
+//! The service: from a request to an answer.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_LENGTH, USER_AGENT};
+use http::request::Parts;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use crate::api::{Accept, Failure, Query, ResourcePath, Route};
+use crate::identity::Identity;
+use crate::registry::Resource;
+use crate::response::{Body, Reply, failure_response};
+use crate::server::ApiServer;
+use crate::verbs::Call;
+use crate::{authorize, discovery, openapi};
+
+/// How long a body may take to arrive.
+const BODY_PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long a request waits for its turn when there are too many.
+const PLACE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Answers requests in the name of one user. Cheap to clone.
+///
+/// It is a `tower::Service`, which is all that `kube::Client::new` and an HTTP server need.
+#[derive(Debug, Clone)]
+pub struct Service {
+    server: ApiServer,
+    identity: Identity,
+}
+
+impl Service {
+    pub(crate) fn new(server: ApiServer, identity: Identity) -> Self {
+        Self { server, identity }
+    }
+
+    /// Answers one request.
+    pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: std::fmt::Display,
+    {
+        let pretty = is_for_people(request.headers(), request.uri().query());
+        match self.try_answer(request).await {
+            Ok(reply) if pretty => reply.pretty().into_response(),
+            Ok(reply) => reply.into_response(),
+            Err(failure) => failure_response(failure, pretty),
+        }
+    }
+
+    async fn try_answer<B>(&self, request: Request<B>) -> Result<Reply, Failure>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: std::fmt::Display,
+    {
+        let (parts, body) = request.into_parts();
+        let route = Route::parse(parts.uri.path());
+        if let Some(other) = authorize::impersonate(self.server.inner(), &self.identity, &parts.headers)? {
+            let service = Self { server: self.server.clone(), identity: other };
+            return service.dispatch(route, parts, body).await;
+        }
+        self.dispatch(route, parts, body).await
+    }
+
+    async fn dispatch<B>(&self, route: Route, parts: Parts, body: B) -> Result<Reply, Failure>
+    where
+        B: http_body::Body<Data = Bytes> + Send,
+        B::Error: std::fmt::Display,
+    {
+        authorize::path(self.server.inner(), &self.identity, &parts.method, &route, parts.uri.path())?;
+        let path = match route {
+            Route::Resource(path) => path,
+            route => return self.answer_about_server(&route, &parts.method, &parts.headers),
+        };
+        let query = Query::parse(parts.uri.query().unwrap_or_default())?;
+        let watch = query.watch || path.watch;
+        authorize::resource(self.server.inner(), &self.identity, &parts.method, &path, &query)?;
+        let call = self.call(path, query, parts.headers)?;
+        let is_watch = watch && (call.name.is_none() || !call.query.watch);
+        // Read before a place is taken, so that slow senders do not take the places of others.
+        let limit = self.server.inner().limits.body;
+        let body = timeout(BODY_PATIENCE, read(body, &call.headers, limit)).await;
+        let body = body.map_err(|_| Failure::bad_request("the body did not arrive in time"))??;
+        let _place = if is_watch { None } else { Some(self.place().await?) };
+        call.run(&parts.method, is_watch, body).await
+    }
+
+    /// A place among the requests that are worked on. A watch lasts long and does little: those are
+    /// counted elsewhere.
+    async fn place(&self) -> Result<OwnedSemaphorePermit, Failure> {
+        let places = Arc::clone(&self.server.inner().requests);
+        match timeout(PLACE_PATIENCE, places.acquire_owned()).await {
+            Ok(Ok(place)) => Ok(place),
+            _ => Err(Failure::too_many_requests("too many requests, please try again later")),
+        }
+    }
+
+    fn call(&self, path: ResourcePath, query: Query, headers: HeaderMap) -> Result<Call, Failure> {
+        let server = self.server.inner();
+        let registry = server.registry();
+        let resource = registry.get(&path.group, &path.version, &path.resource).ok_or(Failure::NoSuchPath)?;
+        let resource = Arc::clone(resource);
+        check_scope(&resource, &path)?;
+        let subresource = match &path.subresource {
+            Some(name) => Some(resource.subresource(name).cloned().ok_or(Failure::NoSuchPath)?),
+            None => None,
+        };
+        let view = Accept::of(&headers).view()?;
+        Ok(Call {
+            server: Arc::clone(server),
+            registry,
+            resource,
+            namespace: path.namespace.unwrap_or_default(),
+            name: path.name,
+            subresource,
+            query,
+            headers,
+            identity: self.identity.clone(),
+            view,
+        })
+    }
+
+    fn answer_about_server(
+        &self,
+        route: &Route,
+        method: &Method,
+        headers: &HeaderMap,
+    ) -> Result<Reply, Failure> {
+        if method != Method::GET && method != Method::HEAD {
+            return Err(Failure::method_not_allowed());
+        }
+        let registry = self.server.inner().registry();
+        let accept = Accept::of(headers);
+        match route {
+            Route::Health => Ok(Reply::text("ok")),
+            Route::Version => Ok(Reply::json(StatusCode::OK, discovery::version())),
+            Route::Root => Ok(Reply::json(StatusCode::OK, discovery::root(&registry))),
+            Route::CoreVersions => discovery::core(&registry, &accept),
+            Route::Groups => discovery::groups(&registry, &accept),
+            Route::Group(name) => discovery::group(&registry, name),
+            Route::GroupVersion { group, version } => discovery::resources(&registry, group, version),
+            Route::OpenApiV2 => Ok(openapi::v2()),
+            Route::OpenApiV3 => Ok(Reply::json(StatusCode::OK, openapi::index(&registry))),
+            Route::OpenApiV3Group(path) => openapi::group(&registry, path),
+            Route::Resource(_) | Route::Unknown => Err(Failure::NoSuchPath),
+        }
+    }
+}
+
+/// A resource is reached with a namespace exactly if it has one, except for lists over all of them.
+fn check_scope(resource: &Resource, path: &ResourcePath) -> Result<(), Failure> {
+    let fits = match (resource.namespaced, &path.namespace) {
+        (true, None) => path.name.is_none(),
+        (false, Some(_)) => false,
+        (true, Some(_)) | (false, None) => true,
+    };
+    if fits { Ok(()) } else { Err(Failure::NoSuchPath) }
+}
+
+/// Reads a body up to the limit. One that says it is longer is not read at all.
+async fn read<B>(body: B, headers: &HeaderMap, limit: usize) -> Result<Bytes, Failure>
+where
+    B: http_body::Body<Data = Bytes> + Send,
+    B::Error: std::fmt::Display,
+{
+    let announced =
+        headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > limit) {
+        return Err(Failure::body_too_large(limit));
+    }
+    let mut body = std::pin::pin!(body);
+    let mut read = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| Failure::bad_request(format!("the body ended early: {error}")))?;
+        if let Ok(data) = frame.into_data() {
+            if read.len() + data.len() > limit {
+                return Err(Failure::body_too_large(limit));
+            }
+            if read.is_empty() && body.is_end_stream() {
+                return Ok(data);
+            }
+            read.extend_from_slice(&data);
+        }
+    }
+    Ok(read.freeze())
+}
+
+/// Whether somebody looks at the answer with curl or a browser.
+fn is_for_people(headers: &HeaderMap, query: Option<&str>) -> bool {
+    if let Some(pretty) = query.and_then(|query| Query::parse(query).ok()).and_then(|query| query.pretty) {
+        return pretty;
+    }
+    let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| agent.starts_with(tool))
+}
+
+impl<B> tower_service::Service<Request<B>> for Service
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: std::fmt::Display,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let service = self.clone();
+        Box::pin(async move { Ok(service.answer(request).await) })
+    }
+}

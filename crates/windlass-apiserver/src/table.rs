@@ -1,0 +1,143 @@
+//! Tables and bare metadata: objects as people and as controllers with little memory see them.
+
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use windlass_store as store;
+
+use crate::api::Failure;
+use crate::clock;
+use crate::registry::{Cell, Column, JsonPath, Resource, text};
+
+/// How much of each object a row carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Include {
+    Nothing,
+    Metadata,
+    Object,
+}
+
+impl Include {
+    pub(crate) fn parse(name: &str) -> Result<Self, Failure> {
+        match name {
+            "" | "Metadata" => Ok(Self::Metadata),
+            "None" => Ok(Self::Nothing),
+            "Object" => Ok(Self::Object),
+            _ => Err(Failure::bad_request(format!("unrecognized includeObject value: {name:?}"))),
+        }
+    }
+}
+
+const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is required when creating resources, \
+    although some resources may allow a client to request the generation of an appropriate name automatically. \
+    Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More \
+    info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
+
+/// A table of objects.
+pub(crate) struct Table<'a> {
+    pub(crate) resource: &'a Resource,
+    pub(crate) include: Include,
+    pub(crate) now: SystemTime,
+}
+
+impl Table<'_> {
+    /// The definitions of the columns.
+    pub(crate) fn columns(&self) -> Value {
+        let name = json!({"name": "Name", "type": "string", "format": "name", "description": NAME_DESCRIPTION,
+            "priority": 0});
+        let column = |column: &Column| {
+            json!({"name": column.name, "type": column.ty, "format": column.format,
+                "description": column.description, "priority": column.priority})
+        };
+        let columns = self.resource.columns.iter().map(column);
+        std::iter::once(name).chain(columns).collect()
+    }
+
+    /// The row of an object.
+    pub(crate) fn row(&self, object: &store::Object) -> Result<Value, Failure> {
+        let value = self.resource.value(object)?;
+        self.row_of(value)
+    }
+
+    /// The row of an object that is not in the store.
+    pub(crate) fn row_of(&self, value: Value) -> Result<Value, Failure> {
+        let name = value["metadata"]["name"].clone();
+        let cells = self.resource.columns.iter().map(|column| self.cell(column, &value));
+        let cells: Vec<Value> = std::iter::once(name).chain(cells).collect();
+        let object = match self.include {
+            Include::Nothing => Value::Null,
+            Include::Object => value,
+            Include::Metadata => partial(&value),
+        };
+        Ok(json!({"cells": cells, "object": object}))
+    }
+
+    fn cell(&self, column: &Column, object: &Value) -> Value {
+        let count = |path: &JsonPath| match path.first(object) {
+            Some(Value::Object(fields)) => fields.len(),
+            Some(Value::Array(items)) => items.len(),
+            _ => 0,
+        };
+        let number = |path: &JsonPath| path.first(object).and_then(Value::as_i64).unwrap_or_default();
+        match &column.cell {
+            Cell::Count(path) => count(path).into(),
+            Cell::Ratio(ready, wanted) => format!("{}/{}", number(ready), number(wanted)).into(),
+            Cell::Age(path) => match path.first(object).and_then(Value::as_str).map(clock::parse) {
+                Some(Some(time)) => clock::age(time, self.now).into(),
+                Some(None) => "<invalid>".into(),
+                None => "<unknown>".into(),
+            },
+            Cell::Path(path) => match (column.ty.as_str(), path.first(object)) {
+                (_, None | Some(Value::Null)) => Value::Null,
+                ("string", Some(value)) => text(value).into(),
+                (_, Some(value)) => value.clone(),
+            },
+        }
+    }
+
+    /// The whole table.
+    pub(crate) fn document(&self, list_meta: Value, rows: Vec<Value>) -> Bytes {
+        document(list_meta, Some(self.columns()), rows)
+    }
+
+    /// One row as a table of its own, as watches have it. Only the first one names the columns.
+    pub(crate) fn event(&self, revision: u64, row: Value, first: bool) -> Bytes {
+        let columns = if first { self.columns() } else { Value::Null };
+        document(json!({"resourceVersion": revision.to_string()}), Some(columns), vec![row])
+    }
+}
+
+fn document(list_meta: Value, columns: Option<Value>, rows: Vec<Value>) -> Bytes {
+    let parts = [
+        br#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":"#.to_vec(),
+        list_meta.to_string().into_bytes(),
+        br#","columnDefinitions":"#.to_vec(),
+        columns.unwrap_or_default().to_string().into_bytes(),
+        br#","rows":"#.to_vec(),
+        Value::from(rows).to_string().into_bytes(),
+        b"}".to_vec(),
+    ];
+    parts.concat().into()
+}
+
+/// Only the metadata of an object.
+pub(crate) fn partial(object: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+}
+
+/// Only the metadata of an object, without taking the rest of it apart.
+pub(crate) fn partial_bytes(object: &[u8]) -> Result<Bytes, Failure> {
+    #[derive(Deserialize)]
+    struct Envelope<'a> {
+        #[serde(borrow)]
+        metadata: &'a RawValue,
+    }
+    let envelope: Envelope<'_> = serde_json::from_slice(object).map_err(Failure::internal)?;
+    let metadata = envelope.metadata.get();
+    let text =
+        format!(r#"{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{metadata}}}"#);
+    Ok(text.into())
+}
