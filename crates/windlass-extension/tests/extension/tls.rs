@@ -51,10 +51,10 @@ impl Files {
 }
 
 #[tokio::test]
-async fn either_protocol_is_agreed_on_and_none_means_http1() {
+async fn either_protocol_is_agreed_on_and_http1_is_preferred() {
     let (running, caller) = Running::with(extension()).await;
     for (offered, agreed) in [
-        (&[b"h2".as_slice(), b"http/1.1"][..], Some(b"h2".as_slice())),
+        (&[b"h2".as_slice(), b"http/1.1"][..], Some(b"http/1.1".as_slice())),
         (H2, Some(b"h2")),
         (H1, Some(b"http/1.1")),
         (&[], None),
