@@ -7,9 +7,11 @@ use std::process::Command;
 /// What a task comes to: nothing, or what failed.
 pub(crate) type Task = Result<(), String>;
 
-/// The root of the workspace, where every command runs.
+/// The root of the workspace, where every command runs. Asked of cargo at run time: a target directory may be
+/// shared by several checkouts.
 pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new(".")).to_owned()
+    let here = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
+    Path::new(&here).parent().unwrap_or(Path::new(".")).to_owned()
 }
 
 /// Prints a line on standard error, where it keeps its place among the output of the commands.
