@@ -1,5 +1,7 @@
 //! The control plane's chain of versions: made from a source, or checked where it was given.
 
+use std::cmp::Ordering;
+
 use windlass_version::{Comparison, Distance, StepViolation, Version, check_control_plane_step};
 
 use crate::violation::{MAX_LISTED_VERSIONS, MAX_STEPS, PlanPart, Violation};
@@ -91,9 +93,11 @@ fn read_list(list: &[String], violations: &mut Vec<Violation>) -> Vec<Version> {
                 continue;
             }
         };
-        if let Some((_, previous)) = read.last() {
-            let twin = read.iter().rev().find(|(_, other)| same(other, &version));
-            if let Some(&(first, _)) = twin {
+        if let Some((_, previous)) = read.last()
+            // What was read goes from old to new, so a newer release stands nowhere before.
+            && version.precedence(previous) != Ordering::Greater
+        {
+            if let Some(&(first, _)) = read.iter().rev().find(|(_, other)| same(other, &version)) {
                 violations.push(Violation::ListedTwice { index, version, first });
                 continue;
             }
