@@ -164,7 +164,7 @@ impl Material {
         };
         // Refuses a key that does not belong to the certificate.
         let mut config = builder.with_single_cert(chain, key).map_err(TlsError::Config)?;
-        // Callers make one call after the other on a connection. HTTP/1.1 answers those in half the time of HTTP/2,
+        // Callers make one call after the other on a connection. HTTP/1.1 answers those with less work than HTTP/2,
         // whose frames and windows pay off only with many calls at once; whoever wants it can have it.
         config.alpn_protocols = vec![b"http/1.1".to_vec(), b"h2".to_vec()];
         Ok(config)
