@@ -9,6 +9,9 @@
 //! - [`names`]: groups, annotations, labels
 //! - [`object`]: Kubernetes objects of any kind
 //!
+//! With the feature `resources`, also the kinds that Windlass manages and their CustomResourceDefinitions: `cluster`,
+//! `control_plane`, `bootstrap`, `infrastructure`, `crds`.
+//!
 //! ```
 //! use windlass_api::hooks::{BeforeClusterUpgradeRequest, BeforeClusterUpgradeResponse, RetryResponse};
 //!
@@ -24,9 +27,19 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+#[cfg(feature = "resources")]
+pub mod bootstrap;
+#[cfg(feature = "resources")]
+pub mod cluster;
+#[cfg(feature = "resources")]
+pub mod control_plane;
+#[cfg(feature = "resources")]
+pub mod crds;
 pub mod dns_label;
 pub mod handler_name;
 pub mod hooks;
+#[cfg(feature = "resources")]
+pub mod infrastructure;
 pub mod label_selector;
 pub mod metadata;
 pub mod names;

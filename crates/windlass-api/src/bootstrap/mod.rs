@@ -1,0 +1,1 @@
+//! `bootstrap.cluster.x-k8s.io/v1beta2`: KubeadmConfig.

@@ -1,0 +1,1 @@
+//! The CustomResourceDefinitions of every kind that Windlass manages.

@@ -1,0 +1,1 @@
+//! The authorities and kubeconfig of a control plane.

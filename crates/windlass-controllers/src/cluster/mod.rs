@@ -1,0 +1,1 @@
+//! Cluster: references, conditions, versions, deletion of descendants.

@@ -1,0 +1,1 @@
+//! ExtensionConfig: discovery, CA injection, conditions.

@@ -1,0 +1,1 @@
+//! Objects of providers, by contract: fetched, cloned from templates, watched.

@@ -1,0 +1,18 @@
+//! The controllers: each watches its objects, asks `windlass-engine` what to do, and does it.
+//!
+//! A controller here is a thin shell. What it decides is in `windlass-engine`, how it is run in
+//! `windlass-reconcile`.
+
+pub mod admission;
+pub mod certificates;
+pub mod cluster;
+pub mod control_plane;
+pub mod extension_config;
+pub mod external;
+pub mod health_check;
+pub mod machine;
+pub mod machine_deployment;
+pub mod machine_pool;
+pub mod machine_set;
+pub mod topology;
+pub mod workload;

@@ -1,0 +1,1 @@
+//! How controllers reach the clusters they make.

@@ -1,0 +1,1 @@
+//! Infrastructure, bootstrap and Nodes that exist in this process only.

@@ -1,0 +1,1 @@
+//! The cluster itself: its state, and its deletion in order.

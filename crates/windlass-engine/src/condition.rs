@@ -1,0 +1,1 @@
+//! Conditions as the controllers state them.

@@ -1,0 +1,1 @@
+//! The machines of a control plane: scaling, rollout, remediation.

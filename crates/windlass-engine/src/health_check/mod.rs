@@ -1,0 +1,1 @@
+//! Which machines are unhealthy, and whether they may be remediated.

@@ -1,0 +1,16 @@
+//! Decisions of the controllers, as pure functions: `decide(&observed, now) -> Decision`.
+//!
+//! Nothing here reads a clock, a network or a random number. A decision that does not act says what it waits
+//! for, as a value with its evidence; text is made from it in one place, by `Display`.
+
+pub mod cluster;
+pub mod condition;
+pub mod contract;
+pub mod control_plane;
+pub mod health_check;
+pub mod machine;
+pub mod machine_pool;
+pub mod machine_set;
+pub mod rollout;
+pub mod topology;
+pub mod versions;

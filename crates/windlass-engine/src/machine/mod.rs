@@ -1,0 +1,1 @@
+//! One machine: what it becomes, and how it goes.

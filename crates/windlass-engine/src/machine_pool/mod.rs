@@ -1,0 +1,1 @@
+//! Machine pools: replicas and versions by contract.

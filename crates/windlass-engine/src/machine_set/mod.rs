@@ -1,0 +1,1 @@
+//! How a MachineSet scales, adopts, and remediates.

@@ -1,0 +1,1 @@
+//! How a MachineDeployment moves its machines from old MachineSets to the new one.

@@ -1,0 +1,1 @@
+//! Which versions a group's machines are at.

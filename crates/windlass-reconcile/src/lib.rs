@@ -1,0 +1,1 @@
+//! Runs controllers against a Kubernetes API, in real or in virtual time.
