@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
-use windlass_api::metadata::{Condition, ConditionStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use windlass_api::metadata::ConditionStatus;
 
 /// What a controller found out about one aspect of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,13 +64,14 @@ pub fn set(
 ) -> bool {
     let Finding { type_, status, reason, message } = finding;
     let before = conditions.iter_mut().find(|condition| condition.type_ == type_);
+    let status = word(status);
     let since = match &before {
         Some(before) if before.status == status => before.last_transition_time.clone(),
-        _ => stamp(now),
+        _ => Time(to_the_second(now)),
     };
     let after = Condition {
         type_,
-        status,
+        status: status.to_owned(),
         observed_generation: generation,
         last_transition_time: since,
         reason,
@@ -98,7 +100,16 @@ pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditio
 
 /// The status of a condition. Absent and `Unknown` are different answers.
 pub fn status(conditions: &[Condition], type_: &str) -> Option<ConditionStatus> {
-    find(conditions, type_).map(|condition| condition.status)
+    find(conditions, type_).map(status_of)
+}
+
+/// The status of one condition. A word that is no status counts as `Unknown`.
+pub fn status_of(condition: &Condition) -> ConditionStatus {
+    match condition.status.as_str() {
+        "True" => ConditionStatus::True,
+        "False" => ConditionStatus::False,
+        _ => ConditionStatus::Unknown,
+    }
 }
 
 /// Whether a condition is there and `True`.
@@ -111,15 +122,16 @@ pub fn is_false(conditions: &[Condition], type_: &str) -> bool {
     status(conditions, type_) == Some(ConditionStatus::False)
 }
 
-/// When a condition got the status it has, if that can be read.
-pub fn since(condition: &Condition) -> Option<Timestamp> {
-    condition.last_transition_time.parse().ok()
+/// When a condition got the status it has.
+pub fn since(condition: &Condition) -> Timestamp {
+    condition.last_transition_time.0
 }
 
 /// How long a condition has been `True` at `now`; nothing if it is not.
 pub fn true_for(conditions: &[Condition], type_: &str, now: Timestamp) -> Option<SignedDuration> {
-    let condition = find(conditions, type_).filter(|condition| condition.status == ConditionStatus::True)?;
-    Some(now.duration_since(since(condition)?))
+    let condition =
+        find(conditions, type_).filter(|condition| status_of(condition) == ConditionStatus::True)?;
+    Some(now.duration_since(since(condition)))
 }
 
 /// Which status of a condition is good news.
@@ -201,7 +213,7 @@ pub fn summary(type_: &str, conditions: &[Condition], parts: &[Part<'_>], reason
     let mut lines: Vec<(Verdict, String)> = Vec::new();
     for part in parts {
         let (verdict, text) = match find(conditions, part.type_) {
-            Some(condition) => (part.polarity.verdict(condition.status), text(condition)),
+            Some(condition) => (part.polarity.verdict(status_of(condition)), text(condition)),
             None if part.required => (Verdict::Unknown, "not yet reported".to_owned()),
             None => continue,
         };
@@ -256,7 +268,7 @@ pub fn aggregate(aggregate: &Aggregate<'_>, sources: &[Source<'_>]) -> Finding {
     let mut groups: BTreeMap<(Verdict, String), Vec<&str>> = BTreeMap::new();
     for source in sources {
         let (verdict, text) = match find(source.conditions, aggregate.of) {
-            Some(condition) => (aggregate.polarity.verdict(condition.status), text(condition)),
+            Some(condition) => (aggregate.polarity.verdict(status_of(condition)), text(condition)),
             None => (Verdict::Unknown, format!("{} not yet reported", aggregate.of)),
         };
         if verdict != Verdict::Good {
@@ -324,9 +336,17 @@ fn place(type_: &str) -> (u8, &str) {
     (rank, type_)
 }
 
-/// A time as conditions have it: to the second.
-fn stamp(now: Timestamp) -> String {
-    Timestamp::from_second(now.as_second()).unwrap_or(now).to_string()
+fn word(status: ConditionStatus) -> &'static str {
+    match status {
+        ConditionStatus::True => "True",
+        ConditionStatus::False => "False",
+        ConditionStatus::Unknown => "Unknown",
+    }
+}
+
+/// A time as the API keeps it. What is more exact would look like a change after it was read back.
+pub fn to_the_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
 #[cfg(test)]
@@ -352,10 +372,10 @@ mod tests {
         let mut list = conditions(vec![Finding::no("Ready", "A")]);
         assert!(set(&mut list, Finding::no("Ready", "B").because("why"), Some(2), at(60)));
         let ready = find(&list, "Ready").unwrap();
-        assert_eq!((ready.reason.as_str(), since(ready).unwrap()), ("B", at(0)));
+        assert_eq!((ready.reason.as_str(), since(ready)), ("B", at(0)));
         assert!(!set(&mut list, Finding::no("Ready", "B").because("why"), Some(2), at(61)));
         assert!(set(&mut list, Finding::yes("Ready", "Ready"), Some(2), at(62)));
-        assert_eq!(since(&list[0]).unwrap(), at(62));
+        assert_eq!(since(&list[0]), at(62));
         assert_eq!(true_for(&list, "Ready", at(72)), Some(SignedDuration::from_secs(10)));
     }
 
