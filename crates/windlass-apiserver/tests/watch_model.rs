@@ -2,7 +2,7 @@
 //! are read at any pace, and restarts. Every watcher sees every change of what it selects once and in order, or is told
 //! that it comes too late, and only if it does.
 
-#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failing helper fails the test")]
 
 use std::collections::BTreeMap;
 
