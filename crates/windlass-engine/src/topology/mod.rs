@@ -5,6 +5,7 @@
 
 mod condition;
 mod control_plane;
+pub mod gotemplate;
 mod hooks;
 mod observed;
 mod plan;
