@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use windlass_store as store;
 
 use crate::admission::Admission;
@@ -94,6 +95,10 @@ pub struct Limits {
     pub body: usize,
     /// How many requests, watches not counted, are worked on at the same time.
     pub requests: usize,
+    /// How many requests, watches not counted, one user may have under way, also while their bodies arrive.
+    pub requests_per_user: usize,
+    /// How long a body may take to arrive.
+    pub body_patience: Duration,
     /// How many watches one user may have.
     pub watches_per_user: usize,
 }
@@ -101,8 +106,14 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         // The body is as large as the API server allows. The numbers are far above what controllers and
-        // a few people need, and low enough that one client cannot use up all memory.
-        Self { body: 3 * 1024 * 1024, requests: 400, watches_per_user: 2000 }
+        // a few people need, and low enough that one client can neither use up all memory nor take all places.
+        Self {
+            body: 3 * 1024 * 1024,
+            requests: 400,
+            requests_per_user: 300,
+            body_patience: Duration::from_secs(60),
+            watches_per_user: 2000,
+        }
     }
 }
 
@@ -125,7 +136,8 @@ pub(crate) struct Inner {
     pub(crate) admission: Vec<Arc<dyn Admission>>,
     conversions: Conversions,
     pub(crate) watches: Mutex<BTreeMap<String, usize>>,
-    pub(crate) requests: Arc<tokio::sync::Semaphore>,
+    pub(crate) requests: Arc<Semaphore>,
+    users: Mutex<BTreeMap<String, Arc<Semaphore>>>,
     pub(crate) stopped: watch::Sender<bool>,
     pub(crate) token_key: TokenKey,
     pub(crate) ca_bundle: String,
@@ -158,7 +170,8 @@ impl ApiServer {
             admission: options.admission,
             conversions: options.conversions,
             watches: Mutex::new(BTreeMap::new()),
-            requests: Arc::new(tokio::sync::Semaphore::new(options.limits.requests)),
+            requests: Arc::new(Semaphore::new(options.limits.requests)),
+            users: Mutex::new(BTreeMap::new()),
             stopped: watch::channel(false).0,
             token_key: TokenKey::new(token_key),
             ca_bundle: options.ca_bundle,
@@ -215,6 +228,17 @@ impl Inner {
         let key = self.registry().get("", "v1", "serviceaccounts")?.key(namespace, name).ok()?;
         let account = self.store.get(&key)?;
         (meta(&account).uid == identity.uid).then_some((identity, audiences))
+    }
+
+    /// The places of one user. There are as many users as there are credentials and service accounts.
+    pub(crate) fn places_of(&self, user: &str) -> Arc<Semaphore> {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(places) = users.get(user) {
+            return Arc::clone(places);
+        }
+        let places = Arc::new(Semaphore::new(self.limits.requests_per_user));
+        users.insert(user.to_owned(), Arc::clone(&places));
+        places
     }
 
     /// The resources as they are now.

@@ -12,7 +12,7 @@ use http::header::{CONTENT_LENGTH, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::api::{Accept, Failure, Query, ResourcePath, Route};
@@ -22,9 +22,6 @@ use crate::response::{Body, Reply, failure_response};
 use crate::server::ApiServer;
 use crate::verbs::Call;
 use crate::{authorize, discovery, openapi};
-
-/// How long a body may take to arrive.
-const BODY_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a request waits for its turn when there are too many.
 const PLACE_PATIENCE: Duration = Duration::from_secs(10);
@@ -86,22 +83,15 @@ impl Service {
         authorize::resource(self.server.inner(), &self.identity, &parts.method, &path, &query)?;
         let call = self.call(path, query, parts.headers)?;
         let is_watch = watch && (call.name.is_none() || !call.query.watch);
-        // Read before a place is taken, so that slow senders do not take the places of others.
-        let limit = self.server.inner().limits.body;
-        let body = timeout(BODY_PATIENCE, read(body, &call.headers, limit)).await;
+        let limits = self.server.inner().limits;
+        let own = self.server.inner().places_of(&self.identity.username);
+        let _own = if is_watch { None } else { Some(place(own).await?) };
+        // Read before a place among all is taken: a slow sender takes only its own.
+        let body = timeout(limits.body_patience, read(body, &call.headers, limits.body)).await;
         let body = body.map_err(|_| Failure::bad_request("the body did not arrive in time"))??;
-        let _place = if is_watch { None } else { Some(self.place().await?) };
+        let all = Arc::clone(&self.server.inner().requests);
+        let _all = if is_watch { None } else { Some(place(all).await?) };
         call.run(&parts.method, is_watch, body).await
-    }
-
-    /// A place among the requests that are worked on. A watch lasts long and does little: those are
-    /// counted elsewhere.
-    async fn place(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        let places = Arc::clone(&self.server.inner().requests);
-        match timeout(PLACE_PATIENCE, places.acquire_owned()).await {
-            Ok(Ok(place)) => Ok(place),
-            _ => Err(Failure::too_many_requests("too many requests, please try again later")),
-        }
     }
 
     fn call(&self, path: ResourcePath, query: Query, headers: HeaderMap) -> Result<Call, Failure> {
@@ -153,6 +143,15 @@ impl Service {
             Route::OpenApiV3Group(path) => openapi::group(&registry, path),
             Route::Resource(_) | Route::Unknown => Err(Failure::NoSuchPath),
         }
+    }
+}
+
+/// A place among the requests that are worked on. A watch lasts long and does little: those are counted
+/// elsewhere.
+async fn place(places: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Failure> {
+    match timeout(PLACE_PATIENCE, places.acquire_owned()).await {
+        Ok(Ok(place)) => Ok(place),
+        _ => Err(Failure::too_many_requests("too many requests, please try again later")),
     }
 }
 
