@@ -10,7 +10,9 @@
 //! - [`placement`]: failure domain of the next Machine, and which Machine goes first
 //! - [`etcd`]: whether a member can go
 //! - [`remediation`]: replacing one unhealthy Machine
+//! - [`conditions`]: counters and conditions
 
+pub mod conditions;
 mod decide;
 pub mod etcd;
 pub mod kubeadm_config;
