@@ -60,7 +60,7 @@ mod shared;
 mod write_error;
 mod writer;
 
-pub use cache::{Cache, WatchHealth};
+pub use cache::{Cache, SelectorError, WatchHealth};
 pub use clock::Clock;
 pub use context::{Context, WatchKindError, describe_error};
 pub use controller::ControllerBuilder;

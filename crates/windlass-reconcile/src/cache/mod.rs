@@ -9,7 +9,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt;
+use kube::core::{Selector, SelectorExt};
 use tokio::sync::Notify;
 
 use crate::Kind;
@@ -77,6 +79,14 @@ pub struct WatchHealth {
     pub last_event: Option<Timestamp>,
 }
 
+/// A selector that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid selector: {reason}")]
+pub struct SelectorError {
+    /// What is wrong with it.
+    pub reason: String,
+}
+
 impl<K: Kind> Cache<K> {
     pub(crate) fn new(dynamic: K::DynamicType, queues: Arc<Queues>) -> Self {
         let kind = GroupKind::of::<K>(&dynamic);
@@ -128,21 +138,21 @@ impl<K: Kind> Cache<K> {
         self.read(|index| index.labelled(namespace, labels).cloned().collect())
     }
 
-    /// The objects of a namespace whose labels match: those of `required` and whatever else `matches` asks for.
+    /// The objects of a namespace that a selector selects. An empty one selects everything, as in Kubernetes.
     ///
-    /// Selectors have both parts: labels with values, for which there is an index, and expressions, for which there
-    /// is none.
-    pub fn select(
-        &self,
-        namespace: &str,
-        required: &BTreeMap<String, String>,
-        matches: impl Fn(&BTreeMap<String, String>) -> bool,
-    ) -> Vec<Arc<K>> {
-        let labelled = |index: &Index<K>| {
-            let found = index.labelled(namespace, required);
-            found.filter(|object| matches(object.labels())).cloned().collect()
-        };
-        self.read(labelled)
+    /// # Errors
+    ///
+    /// If an expression of the selector means nothing.
+    pub fn select(&self, namespace: &str, selector: &LabelSelector) -> Result<Vec<Arc<K>>, SelectorError> {
+        // Labels with values have an index, expressions have none.
+        let none = BTreeMap::new();
+        let required = selector.match_labels.as_ref().unwrap_or(&none);
+        let expressions = LabelSelector { match_labels: None, ..selector.clone() };
+        let matcher = Selector::try_from(expressions).map_err(|error| SelectorError { reason: error.0 })?;
+        Ok(self.read(|index| {
+            let labelled = index.labelled(namespace, required);
+            labelled.filter(|object| matcher.matches(object.labels())).cloned().collect()
+        }))
     }
 
     /// How many objects there are.

@@ -141,3 +141,51 @@ async fn a_controller_makes_what_is_wanted() {
     assert_eq!((world.secrets("a").await.len(), world.count("a").await.as_str()), (1, "1"));
     running.stop(Duration::from_secs(1)).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn selectors_find_objects_by_their_labels() {
+    let world = World::new().await;
+    world.want("a", 2).await;
+    world.want("b", 1).await;
+    let running = world.start(1);
+    running.manager().idle().await;
+    let secrets: Cache<Secret> = running.manager().cache();
+    let count = |selector: serde_json::Value| {
+        secrets.select("default", &serde_json::from_value(selector).unwrap()).map(|found| found.len())
+    };
+    assert_eq!(count(json!({"matchLabels": {"set": "a"}})), Ok(2));
+    assert_eq!(count(json!({"matchLabels": {"set": "a", "other": "x"}})), Ok(0));
+    let not_a =
+        json!([{"key": "set", "operator": "NotIn", "values": ["a"]}, {"key": "set", "operator": "Exists"}]);
+    assert_eq!(count(json!({"matchExpressions": not_a})), Ok(1));
+    assert_eq!(count(json!({"matchLabels": {"set": "a"}, "matchExpressions": not_a})), Ok(0));
+    let wrong = count(json!({"matchExpressions": [{"key": "set", "operator": "Like"}]})).unwrap_err();
+    assert!(wrong.to_string().starts_with("invalid selector: "), "{wrong}");
+    assert_eq!(secrets.in_namespace("default").len(), secrets.list().len());
+}
+
+/// In real time on several threads, where nothing says in which order things happen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_time_and_threads_make_nothing_twice() {
+    let server = ApiServer::start(Store::in_memory(History::default()), windlass_apiserver::Options::new());
+    let server = server.await.unwrap();
+    let client = Client::new(server.service(), "default");
+    let world = World { server, client, faults: Faults::new(), clock: Clock::real(), most: Arc::default() };
+    let running = world.start(1);
+    for wanted in [2, 7, 4, 9] {
+        for name in ["a", "b", "c"] {
+            world.want(name, wanted).await;
+        }
+    }
+    let settled = async {
+        for name in ["a", "b", "c"] {
+            while world.secrets(name).await.len() != 9 || world.count(name).await != "9" {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), settled).await.unwrap();
+    running.manager().idle().await;
+    assert!(world.most() <= 9);
+    running.stop(Duration::from_secs(10)).await;
+}
