@@ -123,7 +123,7 @@ pub enum BuildError {
     Name(#[from] NameError),
     /// A patch cannot be applied.
     #[error(transparent)]
-    Patch(#[from] PatchError),
+    Patch(#[from] Box<PatchError>),
 }
 
 /// What everything is built from.

@@ -98,7 +98,7 @@ pub fn apply_inline(
     role: TemplateRole<'_>,
     template: &Value,
     variables: &Map<String, Value>,
-) -> Result<Value, PatchError> {
+) -> Result<Value, Box<PatchError>> {
     let mut patched = template.clone();
     let data = Value::Object(variables.clone());
     for patch in class.spec.patches.iter().filter(|patch| patch.external.is_none()) {
@@ -110,11 +110,13 @@ pub fn apply_inline(
         }
         for definition in selected {
             let operations = operations(patch, definition, variables, &data)?;
-            apply(&mut patched, &operations).map_err(|error| PatchError::Apply {
-                patch: patch.name.clone(),
-                kind: text(template, "/kind").to_owned(),
-                name: text(template, "/metadata/name").to_owned(),
-                error,
+            apply(&mut patched, &operations).map_err(|error| {
+                Box::new(PatchError::Apply {
+                    patch: patch.name.clone(),
+                    kind: text(template, "/kind").to_owned(),
+                    name: text(template, "/metadata/name").to_owned(),
+                    error,
+                })
             })?;
         }
     }
@@ -126,12 +128,12 @@ pub fn apply_inline(
     Ok(result)
 }
 
-fn is_enabled(patch: &ClusterClassPatch, data: &Value) -> Result<bool, PatchError> {
+fn is_enabled(patch: &ClusterClassPatch, data: &Value) -> Result<bool, Box<PatchError>> {
     if patch.enabled_if.is_empty() {
         return Ok(true);
     }
     let rendered = gotemplate::render(&patch.enabled_if, data, MissingKey::NoValue)
-        .map_err(|error| PatchError::EnabledIf { patch: patch.name.clone(), error })?;
+        .map_err(|error| Box::new(PatchError::EnabledIf { patch: patch.name.clone(), error }))?;
     Ok(rendered.trim() == "true")
 }
 
@@ -171,7 +173,7 @@ fn operations(
     definition: &PatchDefinition,
     variables: &Map<String, Value>,
     data: &Value,
-) -> Result<Vec<Operation>, PatchError> {
+) -> Result<Vec<Operation>, Box<PatchError>> {
     let mut operations = Vec::with_capacity(definition.json_patches.len());
     for step in &definition.json_patches {
         let value = || {
@@ -184,7 +186,7 @@ fn operations(
                 (None, _) => Err(ValueError::Missing),
             };
             let (patch, path) = (patch.name.clone(), step.path.clone());
-            computed.map_err(|error| PatchError::Value { patch, path, error })
+            computed.map_err(|error| Box::new(PatchError::Value { patch, path, error }))
         };
         let path = step.path.clone();
         operations.push(match &step.op {
