@@ -14,3 +14,4 @@ pub(crate) use windlass_apimachinery::schema::{Rules, Schema, check_metadata};
 pub(crate) use windlass_apimachinery::selector::{
     FieldRequirement, FieldSelector, LabelSelector, label_key_problems, label_value_problems,
 };
+pub(crate) use windlass_apimachinery::types;

@@ -14,6 +14,7 @@ use crate::api::Failure;
 use crate::clock::Clock;
 use crate::controllers;
 use crate::identity::Identity;
+use crate::openapi;
 use crate::registry::{Conversions, ConvertFn, Registry};
 use crate::service::Service;
 use crate::stored::{meta, parse};
@@ -141,6 +142,7 @@ pub(crate) struct Inner {
     pub(crate) stopped: watch::Sender<bool>,
     pub(crate) token_key: TokenKey,
     pub(crate) ca_bundle: String,
+    pub(crate) openapi: openapi::Cache,
 }
 
 struct StopOnDrop(Arc<Inner>);
@@ -175,6 +177,7 @@ impl ApiServer {
             stopped: watch::channel(false).0,
             token_key: TokenKey::new(token_key),
             ca_bundle: options.ca_bundle,
+            openapi: openapi::Cache::default(),
         });
         let running = Arc::new(StopOnDrop(Arc::clone(&inner)));
         inner.rebuild_registry();

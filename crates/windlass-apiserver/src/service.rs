@@ -76,7 +76,7 @@ impl Service {
         authorize::path(self.server.inner(), &self.identity, &parts.method, &route, parts.uri.path())?;
         let path = match route {
             Route::Resource(path) => path,
-            route => return self.answer_about_server(&route, &parts.method, &parts.headers),
+            route => return self.answer_about_server(&route, &parts),
         };
         let query = Query::parse(parts.uri.query().unwrap_or_default())?;
         let watch = query.watch || path.watch;
@@ -119,12 +119,8 @@ impl Service {
         })
     }
 
-    fn answer_about_server(
-        &self,
-        route: &Route,
-        method: &Method,
-        headers: &HeaderMap,
-    ) -> Result<Reply, Failure> {
+    fn answer_about_server(&self, route: &Route, parts: &Parts) -> Result<Reply, Failure> {
+        let Parts { method, headers, uri, .. } = parts;
         if method != Method::GET && method != Method::HEAD {
             return Err(Failure::method_not_allowed());
         }
@@ -138,9 +134,9 @@ impl Service {
             Route::Groups => discovery::groups(&registry, &accept),
             Route::Group(name) => discovery::group(&registry, name),
             Route::GroupVersion { group, version } => discovery::resources(&registry, group, version),
-            Route::OpenApiV2 => Ok(openapi::v2()),
-            Route::OpenApiV3 => Ok(Reply::json(StatusCode::OK, openapi::index(&registry))),
-            Route::OpenApiV3Group(path) => openapi::group(&registry, path),
+            Route::OpenApiV2 | Route::OpenApiV3 | Route::OpenApiV3Group(_) => {
+                openapi::answer(self.server.inner(), route, headers, uri.query())
+            }
             Route::Resource(_) | Route::Unknown => Err(Failure::NoSuchPath),
         }
     }
