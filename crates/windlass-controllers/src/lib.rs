@@ -15,4 +15,5 @@ pub mod machine_deployment;
 pub mod machine_pool;
 pub mod machine_set;
 pub mod topology;
+mod worker_group;
 pub mod workload;
