@@ -161,13 +161,14 @@ fn as_map(value: &Value) -> Map<String, Value> {
     value.as_object().cloned().unwrap_or_default()
 }
 
-/// Absent, null and empty are one and the same in these specifications.
+/// Absent, null and empty are one and the same in these specifications, with one exception: without `taints` a Node
+/// gets those of a control plane, and with an empty list it gets none.
 fn pruned(value: Value) -> Value {
     match value {
         Value::Object(map) => Value::Object(
             map.into_iter()
                 .map(|(key, value)| (key, pruned(value)))
-                .filter(|(_, value)| !is_empty(value))
+                .filter(|(key, value)| !is_empty(value) || (key == "taints" && value.is_array()))
                 .collect(),
         ),
         // Items keep their places: an empty item of a list is still an item.
@@ -265,6 +266,13 @@ mod tests {
             ["format"],
             "a value that is not the default still counts"
         );
+    }
+
+    #[test]
+    fn no_taints_are_not_the_same_as_nothing_said_about_taints() {
+        let machine = for_machine(&json!({}), Form::Join, "v1.30.0");
+        let spec = json!({"joinConfiguration": {"nodeRegistration": {"taints": []}}});
+        assert_eq!(differences(&machine, &spec, "v1.30.0"), ["joinConfiguration.nodeRegistration.taints"]);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! ([`WaitingOn`]), or nothing to do. A control plane does one disruptive thing at a time; what comes after it is
 //! decided again from what is then observed, so nothing is remembered between two decisions.
 //!
+//! - [`observe`]: what is looked at, from the objects of the API
+//! - [`desired`]: the Machines that are made, and what of them is kept in step without a rollout
 //! - [`outdated`]: which Machines need a rollout, and why
 //! - [`kubeadm_config`]: when two bootstrap configurations are the same
 //! - [`preflight`]: what must be true before a Machine is added, removed or updated
@@ -14,8 +16,10 @@
 
 pub mod conditions;
 mod decide;
+pub mod desired;
 pub mod etcd;
 pub mod kubeadm_config;
+pub mod observe;
 pub mod observed;
 pub mod outdated;
 pub mod placement;

@@ -5,9 +5,11 @@
 
 mod condition;
 mod control_plane;
+pub mod desired;
 pub mod gotemplate;
 mod hooks;
 mod observed;
+pub mod patches;
 mod plan;
 mod upgrade;
 mod waiting;
