@@ -59,10 +59,10 @@ macro_rules! choice {
 /// Declares a kind of a namespace: its struct, and what a client must know of it.
 macro_rules! kind {
     (
-        $(#[$meta:meta])*
+        $(#[doc = $doc:literal])+
         pub struct $Kind:ident in $group:expr, $plural:literal { spec: $Spec:ty $(, status: $Status:ty)? $(,)? }
     ) => {
-        $(#[$meta])*
+        $(#[doc = $doc])+
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $Kind {
             /// Metadata.
@@ -178,6 +178,7 @@ macro_rules! kind {
             fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 schemars::json_schema!({
                     "type": "object",
+                    "description": concat!($($doc),+).trim(),
                     "required": ["spec"],
                     "properties": {
                         "apiVersion": {"type": "string"},

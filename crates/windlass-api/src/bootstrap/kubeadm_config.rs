@@ -19,7 +19,6 @@ kind! {
 
 resource_struct! {
     /// What KubeadmConfigs are made from.
-    #[schemars(extend("required" = ["template"]))]
     pub struct KubeadmConfigTemplateSpec {
         /// The template.
         pub template: KubeadmConfigTemplateResource,

@@ -14,7 +14,6 @@ kind! {
 
 resource_struct! {
     /// What KubeadmControlPlanes are made from.
-    #[schemars(extend("required" = ["template"]))]
     pub struct KubeadmControlPlaneTemplateSpec {
         /// The template.
         pub template: KubeadmControlPlaneTemplateResource,
@@ -23,7 +22,6 @@ resource_struct! {
 
 resource_struct! {
     /// A KubeadmControlPlane without what a topology fills in.
-    #[schemars(extend("required" = ["spec"]))]
     pub struct KubeadmControlPlaneTemplateResource {
         /// Labels and annotations.
         pub metadata: TemplateMeta,

@@ -119,10 +119,10 @@ pub(crate) fn taints(_: &mut SchemaGenerator) -> Schema {
             "type": "object",
             "required": ["key", "effect"],
             "properties": {
-                "key": {"type": "string"},
-                "value": {"type": "string"},
-                "effect": {"type": "string"},
-                "timeAdded": {"type": "string", "format": "date-time"},
+                "key": {"type": "string", "description": "Key of the taint."},
+                "value": {"type": "string", "description": "Value of the taint."},
+                "effect": {"type": "string", "description": "What it does."},
+                "timeAdded": {"type": "string", "format": "date-time", "description": "When it was added."},
             },
         },
     })

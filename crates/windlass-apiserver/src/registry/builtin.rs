@@ -10,6 +10,7 @@ use super::resource::{
     group_version,
 };
 use crate::machinery::builtin_shape;
+use crate::machinery::types::catalogue;
 
 /// One line of the table.
 struct Row {
@@ -191,6 +192,7 @@ fn resource(row: &Row, index: usize) -> Option<Resource> {
             free_names: has(FreeNames) || row.kind == "APIService",
         },
         schema: None,
+        type_id: catalogue().kind(&group_version(row.group, row.version), row.kind),
         shape: Arc::new(builtin_shape(&group_version(row.group, row.version), row.kind)),
         columns: columns(row.plural),
         selectable: selectable(row.plural),
@@ -278,6 +280,9 @@ mod tests {
     #[test]
     fn every_line_of_the_table_becomes_a_resource() {
         assert_eq!(resources().len(), TABLE.len());
+        for resource in resources() {
+            assert!(resource.type_id.is_some(), "{resource:?} has no type");
+        }
         for (plural, columns) in COLUMNS {
             assert!(TABLE.iter().any(|row| row.plural == *plural), "{plural}");
             assert!(columns.iter().all(|(name, path)| column(name, path).is_some()), "{plural}");

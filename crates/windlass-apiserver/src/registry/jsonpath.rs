@@ -159,7 +159,7 @@ fn bracket(text: &str) -> Option<Step> {
         return Some(Step::Every);
     }
     if let Some(name) = unquote(text) {
-        return Some(Step::Field(name.to_owned()));
+        return Some(Step::Field(unescape(name)));
     }
     if let Some(condition) = text.strip_prefix("?(").and_then(|text| text.strip_suffix(')')) {
         let (equal, operator) = if condition.contains("!=") { (false, "!=") } else { (true, "==") };
@@ -170,6 +170,20 @@ fn bracket(text: &str) -> Option<Step> {
         return Some(Step::Where { path: path.split('.').map(str::to_owned).collect(), equal, value });
     }
     text.parse().ok().map(Step::Index)
+}
+
+/// Kubernetes wants dots escaped in brackets too: `labels['example\.com/name']`.
+fn unescape(name: &str) -> String {
+    let mut plain = String::new();
+    let mut characters = name.chars();
+    while let Some(c) = characters.next() {
+        if c == '\\' {
+            plain.extend(characters.next());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
 }
 
 fn unquote(text: &str) -> Option<&str> {
@@ -194,6 +208,7 @@ mod tests {
             ("{.spec.color}", json!(["red"])),
             ("spec.color", json!(["red"])),
             (".spec['a.b']", json!([1])),
+            (r".spec['a\.b']", json!([1])),
             (r".spec.a\.b", json!([1])),
             (".spec.list[0]", json!([1])),
             (".spec.list[-1]", json!([3])),

@@ -8,6 +8,7 @@ use windlass_store as store;
 
 use super::jsonpath::JsonPath;
 use crate::api::{Layout, Subject};
+use crate::machinery::types::StructId;
 use crate::machinery::{Rules, Schema, Shape};
 
 /// A resource: one kind of object in one version.
@@ -25,8 +26,10 @@ pub(crate) struct Resource {
     pub(crate) subresources: Vec<Subresource>,
     pub(crate) behaviour: Behaviour,
     pub(crate) strategy: Strategy,
-    /// What objects must look like; built-in kinds are stored as they come.
+    /// What objects of a definition must look like.
     pub(crate) schema: Option<ObjectSchema>,
+    /// The type of a built-in kind.
+    pub(crate) type_id: Option<StructId>,
     /// Which lists and maps merge, for those who own fields.
     pub(crate) shape: Arc<Shape>,
     pub(crate) columns: Vec<Column>,

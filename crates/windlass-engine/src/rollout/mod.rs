@@ -9,6 +9,8 @@
 //! 3. `in_place`: machines that can be updated in place are handed over and no machine is added for them.
 //! 4. `on_delete`, `paused`: the same for the other modes.
 
+mod desired;
+mod facts;
 mod in_place;
 mod limits;
 mod note;
@@ -19,7 +21,11 @@ mod plan;
 mod roles;
 mod rolling;
 mod sizes;
+mod status;
+mod template;
 
+pub use desired::desired_set;
+pub use facts::{FactsError, amount, next_set, observe, strategy};
 pub use in_place::{InPlaceAnswer, InPlaceAnswers, WhyNotInPlace, in_place_questions};
 pub use limits::{Amount, AmountError, Limits, RollingUpdate};
 pub use note::Note;
@@ -28,3 +34,5 @@ pub use plan::{
     Blocked, BlockedSet, Leftover, Plan, Progress, SetPlan, WhyBlocked, finished_sets, is_complete, plan,
 };
 pub use roles::{MustReplace, NewSet, OldSet, Roles, WhyCreate, roles};
+pub use status::{ROLLOUT_BLOCKED, StatusFacts, progress, status};
+pub use template::{FreshSet, fresh_set, same_machines};

@@ -38,7 +38,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
-    fn header(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn header(&self, name: &str) -> Vec<&str> {
         self.headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect()
     }
 }
@@ -47,7 +47,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/spec/wire")
 }
 
-fn read(name: &str) -> Option<String> {
+pub(crate) fn read(name: &str) -> Option<String> {
     let path = folder().join(name);
     match std::fs::read(&path) {
         Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
@@ -232,6 +232,10 @@ impl Replay {
 
     async fn over(store: Store) -> Self {
         Self { server: ApiServer::start(store, Options::new().seed(7)).await.unwrap() }
+    }
+
+    pub(crate) fn service(&self) -> windlass_apiserver::Service {
+        self.server.service()
     }
 
     pub(crate) fn revision(&self) -> u64 {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
+mod kubectl;
 mod transcript;
 
 use std::time::Duration;
