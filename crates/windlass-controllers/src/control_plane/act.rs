@@ -14,7 +14,7 @@ use windlass_engine::control_plane::desired::{self, NewMachine};
 use windlass_engine::control_plane::kubeadm_config::Form;
 use windlass_engine::control_plane::{Action, Decision, Observed, RemediationRecord, Step};
 use windlass_engine::topology::gotemplate::{self, MissingKey};
-use windlass_reconcile::{EventType, ObjectKey};
+use windlass_reconcile::{Context, EventType, ObjectKey};
 
 use super::{ControlPlaneError, ControlPlaneReconciler, Scene, etcd};
 
@@ -84,15 +84,17 @@ impl ControlPlaneReconciler {
                 }
             }
             Action::Finish => {
-                let kept = scene.control_plane.finalizers().iter();
-                let kept: Vec<&String> = kept.filter(|f| *f != KUBEADM_CONTROL_PLANE_FINALIZER).collect();
-                let patch = json!({"metadata": {"finalizers": kept}});
-                scene.context.writer::<KubeadmControlPlane>().patch(scene.control_plane, patch).await?;
+                remove_finalizer(scene.control_plane, scene.context).await?;
                 self.forget(scene.control_plane);
             }
-            Action::AskInPlace { machine } | Action::TriggerInPlace { machine } => {
-                return Err(ControlPlaneError::InPlace(machine.clone()));
+            Action::TriggerInPlace { machine } => {
+                if let Some(machine) = named(machine) {
+                    self.trigger_in_place(scene, machine).await?;
+                }
+                event("SuccessfulStartInPlaceUpdate", format!("Started the in-place update of Machine {machine}"));
             }
+            // Every observation has an answer, so nobody needs to be asked.
+            Action::AskInPlace { .. } => {}
         }
         Ok(())
     }
@@ -156,6 +158,17 @@ impl ControlPlaneReconciler {
         scene.context.writer::<KubeadmControlPlane>().patch_unconditionally(&key, patch).await?;
         Ok(())
     }
+}
+
+pub(super) async fn remove_finalizer(
+    control_plane: &KubeadmControlPlane,
+    context: &Context,
+) -> Result<(), ControlPlaneError> {
+    let kept = control_plane.finalizers().iter();
+    let kept: Vec<&String> = kept.filter(|f| *f != KUBEADM_CONTROL_PLANE_FINALIZER).collect();
+    let patch = json!({"metadata": {"finalizers": kept}});
+    context.writer::<KubeadmControlPlane>().patch(control_plane, patch).await?;
+    Ok(())
 }
 
 /// Takes our hook off a Machine, so that its infrastructure can go.

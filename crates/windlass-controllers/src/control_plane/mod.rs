@@ -8,8 +8,10 @@ mod act;
 mod certificates;
 mod etcd;
 mod health;
+mod in_place;
 mod parts;
 mod report;
+mod upkeep;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,6 +44,10 @@ use health::Inspection;
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// How often a healthy workload cluster is asked.
 const LOOK_NOW_AND_THEN: Duration = Duration::from_secs(60);
+
+/// How much time is between two looks at one control plane. Its Machines change many times a second while they come up,
+/// and each look asks the workload cluster.
+const PACE: Duration = Duration::from_secs(1);
 
 /// Why a reconcile of a control plane failed.
 #[derive(Debug, thiserror::Error)]
@@ -83,9 +89,6 @@ pub enum ControlPlaneError {
         /// Why not.
         why: String,
     },
-    /// Somebody started an in-place update that cannot be continued here.
-    #[error("the in-place update of Machine {0} cannot be continued: no extension updates Machines in place")]
-    InPlace(String),
 }
 
 /// Hashes of the intents that were applied last, by UID of the object and field manager.
@@ -105,6 +108,8 @@ pub struct ControlPlaneReconciler {
     applied: Mutex<BTreeMap<String, Applied>>,
     /// When the Secrets of a cluster were last seen complete, by control plane. Only speed depends on it.
     certified: Mutex<BTreeMap<String, Timestamp>>,
+    /// The version that a workload cluster was last seen maintained for, by control plane. Only speed depends on it.
+    maintained: Mutex<BTreeMap<String, String>>,
 }
 
 impl ControlPlaneReconciler {
@@ -122,9 +127,11 @@ impl ControlPlaneReconciler {
             workload,
             applied: Mutex::default(),
             certified: Mutex::default(),
+            maintained: Mutex::default(),
         };
         manager
             .controller("kubeadmcontrolplane", &control_planes)
+            .pace(PACE)
             .owns(&machines)
             .watches(&clusters, control_plane_of)
             .watches(&reconciler.configs, |config| {
@@ -140,6 +147,19 @@ impl ControlPlaneReconciler {
             Some(ObjectKey::new(control_plane.namespace().unwrap_or_default(), name))
         };
         self.clusters.get(&owner.or_else(labelled)?)
+    }
+
+    /// A control plane that is deleted after its Cluster, and has no Machines, has nothing left to wait for.
+    async fn finish_orphan(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        context: &Context,
+    ) -> Result<(), ControlPlaneError> {
+        if control_plane.meta().deletion_timestamp.is_some() && self.machines_of(control_plane).is_empty() {
+            act::remove_finalizer(control_plane, context).await?;
+            self.forget(control_plane);
+        }
+        Ok(())
     }
 
     /// The Machines that this control plane controls, oldest first.
@@ -174,7 +194,10 @@ impl Reconciler for ControlPlaneReconciler {
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, ControlPlaneError> {
         let Some(control_plane) = self.control_planes.get(key) else { return Ok(Outcome::done()) };
         // Its Cluster becomes its owner, which is an event.
-        let Some(cluster) = self.cluster_of(&control_plane) else { return Ok(Outcome::done()) };
+        let Some(cluster) = self.cluster_of(&control_plane) else {
+            self.finish_orphan(&control_plane, context).await?;
+            return Ok(Outcome::done());
+        };
         let paused =
             cluster.spec.paused == Some(true) || control_plane.annotations().contains_key(PAUSED_ANNOTATION);
         if paused {
@@ -229,7 +252,11 @@ impl ControlPlaneReconciler {
         let inspection = self.inspect(scene, &machines).await;
         let observed = self.observe(scene, &machines, &inspection, certificates_available).await?;
         let decision = decide(&observed, scene.context.now());
-        let acted = self.act(scene, &machines, &observed, &decision).await;
+        // A workload cluster that cannot be maintained is not upgraded either.
+        let acted = match self.maintain_workload(scene, &observed, &decision).await {
+            Ok(()) => self.act(scene, &machines, &observed, &decision).await,
+            Err(error) => Err(error),
+        };
         let finished = matches!(decision.step, Step::Act(Action::Finish)) && acted.is_ok();
         if !finished {
             report::machines(scene, &machines, &observed, &decision, &inspection).await?;
@@ -284,11 +311,23 @@ impl ControlPlaneReconciler {
         serde_json::to_value(&config.spec).ok()
     }
 
+    fn is_maintained(&self, scene: &Scene<'_>, version: &str) -> bool {
+        let uid = scene.control_plane.uid().unwrap_or_default();
+        let maintained = self.maintained.lock().unwrap_or_else(PoisonError::into_inner);
+        maintained.get(&uid).is_some_and(|known| known == version)
+    }
+
+    fn note_maintained(&self, scene: &Scene<'_>, version: &str) {
+        let uid = scene.control_plane.uid().unwrap_or_default();
+        self.maintained.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, version.to_owned());
+    }
+
     /// Forgets what was remembered of a control plane that is gone.
     fn forget(&self, control_plane: &KubeadmControlPlane) {
         let uid = control_plane.uid().unwrap_or_default();
         self.applied.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
         self.certified.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
+        self.maintained.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
     }
 }
 

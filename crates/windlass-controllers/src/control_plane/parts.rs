@@ -27,11 +27,13 @@ impl ControlPlaneReconciler {
         scene: &Scene<'_>,
         machines: &[Arc<Machine>],
     ) -> Result<(), ControlPlaneError> {
+        self.own_template(scene).await?;
         let initialized = scene.control_plane.status.initialization.control_plane_initialized == Some(true);
         let mut applied = Applied::new();
         for (index, machine) in machines.iter().enumerate() {
             if machine.meta().deletion_timestamp.is_some() {
                 // Applying would put the clean-up hook back on that was taken off.
+                self.sync_timeouts(scene, machine).await?;
                 continue;
             }
             let form = if !initialized && index == 0 { Form::Init } else { Form::Join };
@@ -41,6 +43,41 @@ impl ControlPlaneReconciler {
         }
         let uid = scene.control_plane.uid().unwrap_or_default();
         self.applied.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, applied);
+        Ok(())
+    }
+
+    /// Timeouts reach a Machine also while it is being deleted: changing them is how a user ends a drain that hangs.
+    async fn sync_timeouts(&self, scene: &Scene<'_>, machine: &Machine) -> Result<(), ControlPlaneError> {
+        let wanted = scene.control_plane.spec.machine_template.spec.deletion;
+        if machine.spec.deletion != wanted {
+            let patch = json!({"spec": {"deletion": {
+                "nodeDrainTimeoutSeconds": wanted.node_drain_timeout_seconds,
+                "nodeVolumeDetachTimeoutSeconds": wanted.node_volume_detach_timeout_seconds,
+                "nodeDeletionTimeoutSeconds": wanted.node_deletion_timeout_seconds,
+            }}});
+            let writer = scene.context.writer::<Machine>();
+            ignore_gone(writer.patch_unconditionally(&ObjectKey::of(machine), patch).await.map(|_| ()))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the Cluster an owner of the template, so that it goes with the Cluster.
+    async fn own_template(&self, scene: &Scene<'_>) -> Result<(), ControlPlaneError> {
+        let reference = &scene.control_plane.spec.machine_template.spec.infrastructure_ref;
+        let found = self.externals.get(scene.context, &scene.namespace(), reference).await?;
+        // A template that is missing matters only when a Machine is to be made from it.
+        let Some((template, owner)) = found.zip(scene.cluster.owner_ref(&())) else { return Ok(()) };
+        let object = &template.object;
+        if object.owner_references().iter().all(|known| known.uid != owner.uid) {
+            let resource = &template.kind.resource;
+            let intent = json!({
+                "apiVersion": resource.api_version, "kind": resource.kind,
+                "metadata": {"name": object.name_any(), "namespace": object.namespace(), "uid": object.uid(),
+                    "ownerReferences": [owner]},
+            });
+            let writer = scene.context.writer_of(resource);
+            ignore_gone(writer.apply(KUBEADM_CONTROL_PLANE_FIELD_MANAGER, &intent).await.map(|_| ()))?;
+        }
         Ok(())
     }
 

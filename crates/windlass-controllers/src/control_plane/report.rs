@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_api::cluster::{Machine, StatusVersion};
 use windlass_api::conditions::{OWNER_REMEDIATED, PAUSED, reason};
 use windlass_api::control_plane::{
@@ -120,8 +120,22 @@ pub(super) async fn control_plane(
     let writer = scene.context.writer::<KubeadmControlPlane>();
     let key = windlass_reconcile::ObjectKey::of(scene.control_plane);
     // Without a lock: the action before may have changed the object, and its status is ours alone.
-    writer.patch_status_unconditionally(&key, json!({"status": status})).await?;
+    let patch = replacing(&scene.control_plane.status, &status);
+    writer.patch_status_unconditionally(&key, json!({"status": patch})).await?;
     Ok(())
+}
+
+/// A merge patch that makes one status of another: what is no longer there is removed.
+fn replacing(before: &KubeadmControlPlaneStatus, after: &KubeadmControlPlaneStatus) -> Value {
+    // A status that was read or made here always serialises.
+    let fields = |status| serde_json::to_value(status).unwrap_or_default();
+    let mut patch = fields(after);
+    for key in fields(before).as_object().into_iter().flat_map(|before| before.keys()) {
+        if patch.get(key).is_none() {
+            patch[key] = Value::Null;
+        }
+    }
+    patch
 }
 
 fn status(
