@@ -16,3 +16,4 @@ pub mod machine_pool;
 pub mod machine_set;
 pub mod topology;
 pub mod workload;
+pub mod workload_nodes;
