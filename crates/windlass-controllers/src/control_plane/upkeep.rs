@@ -80,8 +80,7 @@ async fn set_kube_proxy_version(client: Client, version: &str) -> Result<(), NoA
     if wanted != image {
         let containers = json!([{"name": "kube-proxy", "image": wanted}]);
         let patch = json!({"spec": {"template": {"spec": {"containers": containers}}}});
-        let patched = sets.patch("kube-proxy", &PatchParams::default(), &Patch::Strategic(patch));
-        answer(patched).await?;
+        answer(sets.patch("kube-proxy", &PatchParams::default(), &Patch::Strategic(patch))).await?;
     }
     Ok(())
 }

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use windlass_api::bootstrap::KubeadmConfig;
-use windlass_api::cluster::StatusVersion;
+use windlass_api::cluster::{Machine, StatusVersion};
 use windlass_api::infrastructure::DevMachine;
 
 use crate::world::{World, labels};
@@ -94,7 +97,7 @@ async fn the_external_strategy_without_fallback_stops_and_says_why() {
     world.settled(3).await;
     let before = world.names().await;
     world.patch(json!({"spec": {"version": "v1.33.0"}})).await;
-    tokio::time::sleep(Duration::from_secs(3600)).await;
+    tokio::time::sleep(Duration::from_secs(900)).await;
     assert_eq!(world.names().await, before);
     let rolling_out = world.condition("RollingOut").await;
     assert!(
@@ -104,4 +107,62 @@ async fn the_external_strategy_without_fallback_stops_and_says_why() {
     world.patch(json!({"spec": {"rollout": {"strategy": {"fallbackRolling": {"maxSurge": 1}}}}})).await;
     world.until("it goes on", async || world.names().await != before).await;
     world.settled(3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn kubeadm_and_kube_proxy_follow_the_version() {
+    let world = World::new().await;
+    let _running = world.start();
+    world.create(json!({"replicas": 1})).await;
+    world.settled(1).await;
+    let before = world.names().await;
+    world.patch(json!({"spec": {"version": "v1.33.0"}})).await;
+    world
+        .until("it is replaced", async || world.names().await.iter().all(|name| !before.contains(name)))
+        .await;
+    world.settled(1).await;
+    let maps: Api<ConfigMap> = Api::namespaced(world.workload.clone(), "kube-system");
+    let configuration = maps.get("kubeadm-config").await.unwrap().data.unwrap();
+    assert_eq!(configuration["ClusterConfiguration"], "kubernetesVersion: v1.33.0\nclusterName: c1\n");
+    let sets: Api<DaemonSet> = Api::namespaced(world.workload.clone(), "kube-system");
+    let proxy = sets.get("kube-proxy").await.unwrap().spec.unwrap().template.spec.unwrap();
+    assert_eq!(proxy.containers[0].image.as_deref(), Some("registry.k8s.io/kube-proxy:v1.33.0"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_in_place_update_that_was_begun_is_started_completely() {
+    let world = World::new().await;
+    let _running = world.start();
+    world.create(json!({"replicas": 1, "rollout": {"strategy": {"type": "External"}}})).await;
+    world.settled(1).await;
+    let name = world.names().await.remove(0);
+    world.create_template("t2").await;
+    let machine_template = json!({"spec": {"infrastructureRef": {"name": "t2"}}});
+    world.patch(json!({"spec": {"version": "v1.33.0", "machineTemplate": machine_template}})).await;
+    // As if there had been a crash after the first of five writes.
+    let mark = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {mark: ""}}}));
+    world.api::<Machine>().patch(&name, &PatchParams::default(), &patch).await.unwrap();
+    let hooks = "runtime.cluster.x-k8s.io/pending-hooks";
+    world
+        .until("the hook is pending", async || {
+            let machine = world.api::<Machine>().get(&name).await.unwrap();
+            machine.annotations().get(hooks).is_some_and(|pending| pending == "UpdateMachine")
+        })
+        .await;
+    let machine = world.api::<Machine>().get(&name).await.unwrap();
+    assert_eq!(machine.spec.version, "v1.33.0");
+    let infrastructure = world.api::<DevMachine>().get(&name).await.unwrap();
+    assert_eq!(infrastructure.annotations()["cluster.x-k8s.io/cloned-from-name"], "t2");
+    assert!(infrastructure.annotations().contains_key(mark));
+    assert!(labels(&infrastructure).contains_key("cluster.x-k8s.io/control-plane"), "labels stay");
+    let config = world.api::<KubeadmConfig>().get(&name).await.unwrap();
+    assert!(config.annotations().contains_key(mark) && config.spec.join_configuration.is_some());
+    assert_eq!(config.spec.init_configuration, None, "the init form is given up");
+    world
+        .until("it is waited for", async || {
+            world.condition("RollingOut").await.contains("In-place update in progress")
+        })
+        .await;
+    assert_eq!(world.names().await, [name]);
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -358,8 +359,16 @@ impl StandIn {
             pods.patch_status(&pod, &PatchParams::default(), &Patch::Merge(ready)).await.unwrap();
         }
         let maps: Api<ConfigMap> = Api::namespaced(self.workload.clone(), "kube-system");
-        let map = json!({"metadata": {"name": "kubeadm-config"}});
+        let configuration = format!("kubernetesVersion: {}\nclusterName: c1\n", machine.spec.version);
+        let map =
+            json!({"metadata": {"name": "kubeadm-config"}, "data": {"ClusterConfiguration": configuration}});
         let _ = maps.create(&post, &serde_json::from_value(map).unwrap()).await;
+        let sets: Api<DaemonSet> = Api::namespaced(self.workload.clone(), "kube-system");
+        let image = format!("registry.k8s.io/kube-proxy:{}", machine.spec.version);
+        let proxy = json!({"metadata": {"name": "kube-proxy"}, "spec": {"selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}},
+                "spec": {"containers": [{"name": "kube-proxy", "image": image}]}}}});
+        let _ = sets.create(&post, &serde_json::from_value(proxy).unwrap()).await;
     }
 
     /// `Ready` if all gates are.

@@ -81,7 +81,7 @@ pub fn review(before: Option<&KubeadmControlPlane>, after: &KubeadmControlPlane)
     let wanted = replicas(after);
     if wanted == 0 {
         refusals.push(Refusal::NoReplicas);
-    } else if wanted % 2 == 0 && !is_etcd_external(after) {
+    } else if wanted.is_multiple_of(2) && !is_etcd_external(after) {
         refusals.push(Refusal::EvenReplicas { replicas: wanted });
     }
     match Version::parse(&after.spec.version) {
