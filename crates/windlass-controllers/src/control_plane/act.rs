@@ -91,7 +91,10 @@ impl ControlPlaneReconciler {
                 if let Some(machine) = named(machine) {
                     self.trigger_in_place(scene, machine).await?;
                 }
-                event("SuccessfulStartInPlaceUpdate", format!("Started the in-place update of Machine {machine}"));
+                event(
+                    "SuccessfulStartInPlaceUpdate",
+                    format!("Started the in-place update of Machine {machine}"),
+                );
             }
             // Every observation has an answer, so nobody needs to be asked.
             Action::AskInPlace { .. } => {}

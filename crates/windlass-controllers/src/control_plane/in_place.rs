@@ -76,7 +76,9 @@ impl ControlPlaneReconciler {
         let mut annotations: Map<String, Value> = clone
             .annotations()
             .iter()
-            .filter(|(key, _)| [CLONED_FROM_NAME_ANNOTATION, CLONED_FROM_GROUP_KIND_ANNOTATION].contains(&key.as_str()))
+            .filter(|(key, _)| {
+                [CLONED_FROM_NAME_ANNOTATION, CLONED_FROM_GROUP_KIND_ANNOTATION].contains(&key.as_str())
+            })
             .map(|(key, value)| (key.clone(), json!(value)))
             .collect();
         annotations.insert(UPDATE_IN_PROGRESS_ANNOTATION.to_owned(), json!(""));
