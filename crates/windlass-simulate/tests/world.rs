@@ -1,6 +1,6 @@
 //! A world and its rules, with a controller that is simple enough to be sure of.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a failing helper fails the test")]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
 use std::sync::Arc;
 use std::time::Duration;
