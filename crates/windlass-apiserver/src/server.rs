@@ -19,6 +19,7 @@ use crate::registry::{Conversions, ConvertFn, Registry};
 use crate::service::Service;
 use crate::stored::{meta, parse};
 use crate::tokens::{API, TokenKey};
+use crate::webhook::{self, ServiceResolver};
 
 /// How to run a server.
 #[derive(Clone, Default)]
@@ -30,6 +31,7 @@ pub struct Options {
     conversions: Conversions,
     token_key: Option<[u8; 32]>,
     ca_bundle: String,
+    service_resolver: Option<ServiceResolver>,
 }
 
 impl Options {
@@ -78,6 +80,14 @@ impl Options {
     #[must_use]
     pub fn ca_bundle(mut self, pem: impl Into<String>) -> Self {
         self.ca_bundle = pem.into();
+        self
+    }
+
+    /// Says where the services are that webhooks name. Without it, and for services that it does not know,
+    /// the addresses in EndpointSlices and Endpoints and the names of external Services are used.
+    #[must_use]
+    pub fn service_resolver(mut self, resolver: ServiceResolver) -> Self {
+        self.service_resolver = Some(resolver);
         self
     }
 
@@ -143,6 +153,8 @@ pub(crate) struct Inner {
     pub(crate) token_key: TokenKey,
     pub(crate) ca_bundle: String,
     pub(crate) openapi: openapi::Cache,
+    pub(crate) service_resolver: Option<ServiceResolver>,
+    pub(crate) webhooks: webhook::Cache,
 }
 
 struct StopOnDrop(Arc<Inner>);
@@ -178,6 +190,8 @@ impl ApiServer {
             token_key: TokenKey::new(token_key),
             ca_bundle: options.ca_bundle,
             openapi: openapi::Cache::default(),
+            service_resolver: options.service_resolver,
+            webhooks: webhook::Cache::default(),
         });
         let running = Arc::new(StopOnDrop(Arc::clone(&inner)));
         inner.rebuild_registry();

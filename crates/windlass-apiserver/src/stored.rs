@@ -115,6 +115,16 @@ impl Resource {
         Ok(value)
     }
 
+    /// An object of this version as another version shows it.
+    pub(crate) fn shown_as(&self, value: Value, other: &Self) -> Result<Value, Failure> {
+        if self.version == other.version {
+            return Ok(value);
+        }
+        let mut value = self.to_storage(value)?;
+        other.convert_from_storage(&mut value)?;
+        Ok(value)
+    }
+
     /// An object of this version as bytes for the store, with a gap for its revision.
     pub(crate) fn to_store(&self, value: Value) -> Result<store::Value, Failure> {
         let stamped = stamped(&self.to_storage(value)?, self.layout());

@@ -113,6 +113,13 @@ impl ControllerBuilder {
         self
     }
 
+    /// Also reacts to what a trigger asks for.
+    pub fn triggered_by(mut self, trigger: &crate::trigger::Trigger) -> Self {
+        let (trigger, queues) = (trigger.clone(), Arc::clone(&self.manager.shared.queues));
+        self.triggers.push(Box::new(move |number| trigger.target(queues, number)));
+        self
+    }
+
     /// How objects of kinds that are found at run time map to keys; see [`Context::watch`](crate::Context::watch).
     pub fn on_dynamic(
         mut self,

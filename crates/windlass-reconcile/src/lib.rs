@@ -57,6 +57,7 @@ mod queues;
 mod random;
 mod reconciler;
 mod shared;
+mod trigger;
 mod write_error;
 mod writer;
 
@@ -73,6 +74,7 @@ pub use queue::Backoff;
 pub use random::name_suffix;
 pub use reconciler::{Outcome, Reconciler};
 pub use shared::Idle;
+pub use trigger::Trigger;
 pub use write_error::WriteError;
 pub use writer::Writer;
 

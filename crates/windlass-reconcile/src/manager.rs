@@ -224,6 +224,11 @@ impl Running {
         (&mut self.task).await.unwrap_or(Ended::Crashed)
     }
 
+    /// Whether the manager has ended, by itself or because it was told to.
+    pub fn has_ended(&self) -> bool {
+        self.task.is_finished()
+    }
+
     /// The manager.
     pub fn manager(&self) -> &Manager {
         &self.manager

@@ -120,6 +120,18 @@ pub fn existing_machine(
     machine
 }
 
+/// The intent for a Machine that is updated in place: as [`existing_machine`], with the version that is wanted.
+pub fn updated_machine(
+    control_plane: &KubeadmControlPlane,
+    cluster: &str,
+    owner: OwnerReference,
+    existing: &Machine,
+) -> Machine {
+    let mut machine = existing_machine(control_plane, cluster, owner, existing);
+    machine.spec.version.clone_from(&control_plane.spec.version);
+    machine
+}
+
 /// The KubeadmConfig of a new Machine, for the manager of its specification.
 pub fn kubeadm_config(
     control_plane: &KubeadmControlPlane,

@@ -12,8 +12,10 @@
 //! - [`placement`]: failure domain of the next Machine, and which Machine goes first
 //! - [`etcd`]: whether a member can go
 //! - [`remediation`]: replacing one unhealthy Machine
+//! - [`admission`]: what a control plane must not say
 //! - [`conditions`]: counters and conditions
 
+pub mod admission;
 pub mod conditions;
 mod decide;
 pub mod desired;

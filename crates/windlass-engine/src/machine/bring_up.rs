@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use windlass_api::cluster::{
-    MachineAddress, MachineAddressType, MachineDeletionStatus, MachineNodeReference, MachinePhase,
+    Machine, MachineAddress, MachineAddressType, MachineDeletionStatus, MachineNodeReference, MachinePhase,
     MachineStatus,
 };
 use windlass_api::conditions as types;
@@ -25,6 +25,35 @@ pub struct Decision {
     pub waiting: Option<WaitingOn>,
     /// When to look again, if no event will tell.
     pub again: Option<SignedDuration>,
+}
+
+impl Decision {
+    /// Whether the status differs from what the Machine has. What others have written there does not count.
+    pub fn changes(&self, machine: &Machine) -> bool {
+        let says_up_to_date = condition::find(&self.status.conditions, types::UP_TO_DATE).is_some();
+        self.status != own(&machine.status, says_up_to_date)
+    }
+}
+
+/// The status of a Machine that is paused; nothing if it says so already. All else stays as it was.
+pub fn paused_status(machine: &Machine, now: Timestamp) -> Option<MachineStatus> {
+    if condition::is_true(&machine.status.conditions, types::PAUSED) {
+        return None;
+    }
+    // Control planes say themselves whether their Machines are up to date; saying it for them once more does no harm.
+    let mut status = own(&machine.status, true);
+    let paused = condition::Finding::yes(types::PAUSED, "Paused");
+    condition::set(&mut status.conditions, paused, machine.metadata.generation, now);
+    Some(status)
+}
+
+/// The part of a status that the Machine controller writes.
+fn own(status: &MachineStatus, says_up_to_date: bool) -> MachineStatus {
+    let mut own = MachineStatus { deprecated: None, certificates_expiry_date: None, ..status.clone() };
+    own.conditions.retain(|condition| {
+        is_own(&condition.type_) && (condition.type_ != types::UP_TO_DATE || says_up_to_date)
+    });
+    own
 }
 
 /// What changes in the spec of a Machine: what providers said, written down once.
@@ -99,19 +128,16 @@ pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
     condition::set(&mut status.conditions, ready, generation, now);
     let (available, min_ready) = conditions::available(machine, &status.conditions, now);
     condition::set(&mut status.conditions, available, generation, now);
-    // Control planes say themselves whether their Machines are up to date.
-    let others_own_up_to_date = observed.up_to_date.is_none();
-    status.conditions.retain(|condition| {
-        is_own(&condition.type_) && (condition.type_ != types::UP_TO_DATE || !others_own_up_to_date)
-    });
+    let mut status = own(&status, observed.up_to_date.is_some());
 
     let phase = phase(observed, &status);
     if machine.status.phase.as_ref() != Some(&phase) {
         status.last_updated = Some(Time(condition::to_the_second(now)));
     }
     status.phase = Some(phase);
-    let waiting = waiting(observed, waits, min_ready);
-    let again = again(waiting.as_ref(), now);
+    let waiting = waiting(observed, waits.clone(), min_ready);
+    let all = [&waits.bootstrap, &waits.infrastructure, &waits.node, &waiting];
+    let again = all.into_iter().flatten().filter_map(|wait| again(wait, now)).min();
     Decision { spec, status, waiting, again }
 }
 
@@ -273,8 +299,8 @@ fn waiting(observed: &Observed<'_>, waits: Waits, min_ready: Option<SignedDurati
         .or(min_ready.map(|left| WaitingOn::MinReady { left }))
 }
 
-fn again(waiting: Option<&WaitingOn>, now: Timestamp) -> Option<SignedDuration> {
-    match waiting? {
+fn again(waiting: &WaitingOn, now: Timestamp) -> Option<SignedDuration> {
+    match waiting {
         WaitingOn::Deletion(wait) => wait.again(now),
         WaitingOn::MinReady { left } => Some(*left),
         WaitingOn::ControlPlane { .. }

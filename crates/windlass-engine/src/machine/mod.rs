@@ -13,7 +13,7 @@ mod observed;
 mod up_to_date;
 mod waiting;
 
-pub use bring_up::{Decision, SpecChange, decide};
+pub use bring_up::{Decision, SpecChange, decide, paused_status};
 pub use observed::{Node, NodeSeen, Observed, Referenced, Updating};
 pub use up_to_date::{UpToDate, WorkerRevision, up_to_date};
 pub use waiting::WaitingOn;

@@ -49,6 +49,11 @@ impl ControlPlaneDecision {
         !moving && !self.pending
     }
 
+    /// Whether the object and its template may be written.
+    pub fn may_be_written(&self) -> bool {
+        !self.pending || matches!(self.phase, ControlPlanePhase::Starting | ControlPlanePhase::Creating)
+    }
+
     /// Whether workers may go to its version: its machines have it, and it does not leave it.
     pub(super) fn lets_workers_move(&self) -> bool {
         matches!(self.phase, ControlPlanePhase::WaitingForWorkers | ControlPlanePhase::Idle)

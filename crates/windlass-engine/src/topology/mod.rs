@@ -3,6 +3,7 @@
 //! [`decide`] is the whole upgrade as one function. It plans from live state, walks through the control plane's
 //! and the workers' rows, and either asks for a hook to be called or says what to write.
 
+pub mod admission;
 mod condition;
 mod control_plane;
 pub mod desired;

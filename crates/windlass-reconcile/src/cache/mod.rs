@@ -138,21 +138,33 @@ impl<K: Kind> Cache<K> {
         self.read(|index| index.labelled(namespace, labels).cloned().collect())
     }
 
+    /// The objects of a namespace whose labels match: those of `required` and whatever else `matches` asks for.
+    ///
+    /// Selectors have both parts: labels with values, for which there is an index, and expressions, for which there
+    /// is none.
+    pub fn select_where(
+        &self,
+        namespace: &str,
+        required: &BTreeMap<String, String>,
+        matches: impl Fn(&BTreeMap<String, String>) -> bool,
+    ) -> Vec<Arc<K>> {
+        self.read(|index| {
+            let labelled = index.labelled(namespace, required);
+            labelled.filter(|object| matches(object.labels())).cloned().collect()
+        })
+    }
+
     /// The objects of a namespace that a selector selects. An empty one selects everything, as in Kubernetes.
     ///
     /// # Errors
     ///
     /// If an expression of the selector means nothing.
     pub fn select(&self, namespace: &str, selector: &LabelSelector) -> Result<Vec<Arc<K>>, SelectorError> {
-        // Labels with values have an index, expressions have none.
         let none = BTreeMap::new();
         let required = selector.match_labels.as_ref().unwrap_or(&none);
         let expressions = LabelSelector { match_labels: None, ..selector.clone() };
         let matcher = Selector::try_from(expressions).map_err(|error| SelectorError { reason: error.0 })?;
-        Ok(self.read(|index| {
-            let labelled = index.labelled(namespace, required);
-            labelled.filter(|object| matcher.matches(object.labels())).cloned().collect()
-        }))
+        Ok(self.select_where(namespace, required, |labels| matcher.matches(labels)))
     }
 
     /// How many objects there are.

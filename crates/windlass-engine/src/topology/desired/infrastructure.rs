@@ -30,7 +30,7 @@ pub(super) fn build(
         name,
         labels: inputs.labels(),
         annotations: BTreeMap::new(),
-        owner: None,
+        owner: Some(inputs.owner()),
     };
     Ok(clone::object(&template, identity))
 }

@@ -293,7 +293,12 @@ fn group_metadata(
     labels: &BTreeMap<String, String>,
     metadata: &TemplateMeta,
 ) -> Value {
-    let mut object = json!({"namespace": inputs.namespace(), "name": name, "labels": labels});
+    let mut object = json!({
+        "namespace": inputs.namespace(),
+        "name": name,
+        "labels": labels,
+        "ownerReferences": [inputs.owner()],
+    });
     if !metadata.annotations.is_empty() {
         object["annotations"] = json!(metadata.annotations);
     }
