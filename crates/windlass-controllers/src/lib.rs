@@ -14,6 +14,8 @@ pub mod machine;
 pub mod machine_deployment;
 pub mod machine_pool;
 pub mod machine_set;
+mod merge_patch;
+mod references;
 pub mod topology;
 pub mod workload;
 pub mod workload_nodes;

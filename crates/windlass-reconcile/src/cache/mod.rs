@@ -142,7 +142,7 @@ impl<K: Kind> Cache<K> {
     ///
     /// Selectors have both parts: labels with values, for which there is an index, and expressions, for which there
     /// is none.
-    pub fn select(
+    pub fn select_where(
         &self,
         namespace: &str,
         required: &BTreeMap<String, String>,
@@ -159,16 +159,12 @@ impl<K: Kind> Cache<K> {
     /// # Errors
     ///
     /// If an expression of the selector means nothing.
-    pub fn selected_by(
-        &self,
-        namespace: &str,
-        selector: &LabelSelector,
-    ) -> Result<Vec<Arc<K>>, SelectorError> {
+    pub fn select(&self, namespace: &str, selector: &LabelSelector) -> Result<Vec<Arc<K>>, SelectorError> {
         let none = BTreeMap::new();
         let required = selector.match_labels.as_ref().unwrap_or(&none);
         let expressions = LabelSelector { match_labels: None, ..selector.clone() };
         let matcher = Selector::try_from(expressions).map_err(|error| SelectorError { reason: error.0 })?;
-        Ok(self.select(namespace, required, |labels| matcher.matches(labels)))
+        Ok(self.select_where(namespace, required, |labels| matcher.matches(labels)))
     }
 
     /// How many objects there are.

@@ -151,7 +151,7 @@ async fn selectors_find_objects_by_their_labels() {
     running.manager().idle().await;
     let secrets: Cache<Secret> = running.manager().cache();
     let count = |selector: serde_json::Value| {
-        secrets.selected_by("default", &serde_json::from_value(selector).unwrap()).map(|found| found.len())
+        secrets.select("default", &serde_json::from_value(selector).unwrap()).map(|found| found.len())
     };
     assert_eq!(count(json!({"matchLabels": {"set": "a"}})), Ok(2));
     assert_eq!(count(json!({"matchLabels": {"set": "a", "other": "x"}})), Ok(0));

@@ -99,8 +99,9 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     if let Some(path) = &command.kubeconfig_out {
         credentials.write_kubeconfig(path, &url).map_err(|error| failed(&error))?;
     }
-    output::print(&ready(&url, &command))?;
+    // Whoever reads that it is ready may stop it at once.
     let mut terminate = signal(SignalKind::terminate())?;
+    output::print(&ready(&url, &command))?;
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}
