@@ -85,7 +85,7 @@ where
         .await
         .unwrap_or_else(|error| panic!("{}: {error}", K::kind(&())));
     assert_eq!(api.get("x").await.unwrap(), created);
-    assert_eq!(api.list(&ListParams::default()).await.unwrap().items, [created.clone()]);
+    assert_eq!(api.list(&ListParams::default()).await.unwrap().items, std::slice::from_ref(&created));
     created
 }
 
