@@ -20,6 +20,6 @@ pub use recorder::{Observer, Violation, Written};
 pub use topology::TopologyManifests;
 pub use upgrade::{
     MachineCounts, MachineRecord, OperationRecord, Prepared, UpgradeError, UpgradeOptions, UpgradeReport,
-    prepare, upgrade,
+    UpgradeRequest, prepare, simulate_upgrade, upgrade, with_topologies,
 };
 pub use world::{NotReached, Setup, Start, World, WorldError, WorldOptions, key};

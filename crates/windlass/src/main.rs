@@ -8,6 +8,7 @@ mod output;
 mod plan;
 mod runtime;
 mod serve;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -27,6 +28,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Plan(Box<plan::PlanCommand>),
+    Simulate(simulate::SimulateCommand),
     Extension(extension::ExtensionCommand),
     Serve(serve::ServeCommand),
     Crds(crds::CrdsCommand),
@@ -37,6 +39,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Plan(command) => plan::run(*command),
+        Command::Simulate(command) => simulate::run(command),
         Command::Extension(command) => extension::run(command),
         Command::Serve(command) => runtime::on_all_cores(serve::run(command)),
         Command::Crds(command) => crds::run(&command),

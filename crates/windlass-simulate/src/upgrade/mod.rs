@@ -1,6 +1,7 @@
 //! A whole upgrade in virtual time: machine by machine, hook by hook.
 
 mod observe;
+mod plane;
 mod report;
 mod stand_ins;
 
@@ -20,6 +21,7 @@ use windlass_version::Version;
 use crate::extension::SimulatedExtension;
 use crate::world::{Setup, World, WorldError, WorldOptions};
 use observe::Journal;
+pub use plane::{UpgradeRequest, simulate_upgrade, with_topologies};
 pub use report::{MachineCounts, MachineRecord, OperationRecord, UpgradeReport};
 pub use stand_ins::{Prepared, prepare};
 
@@ -57,6 +59,9 @@ pub enum UpgradeError {
     /// The upgrade did not end.
     #[error("the upgrade did not end: {0}")]
     Upgrade(Box<WorldError>),
+    /// There is no runtime to simulate in.
+    #[error("cannot start: {0}")]
+    Runtime(String),
     /// The world did not begin.
     #[error(transparent)]
     World(Box<WorldError>),

@@ -1,0 +1,125 @@
+//! `windlass simulate upgrade`: what an upgrade of your cluster does, machine by machine and hook by hook.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::Value;
+use windlass_simulate::{OperationRecord, UpgradeError, UpgradeReport, UpgradeRequest, simulate_upgrade};
+
+use crate::exit::Failure;
+use crate::output::{self, Format};
+
+/// The most that is read of a file of manifests.
+const MANIFEST_LIMIT: u64 = 16 * 1024 * 1024;
+
+/// Upgrade the cluster of your manifests in virtual time, and show what happens.
+///
+/// The manifests have one Cluster with a topology, its ClusterClass and the templates that it refers to. The cluster is
+/// created with the version it has there, then upgraded. Infrastructure of real providers is replaced by machines in
+/// memory; nothing outside is touched.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  windlass simulate upgrade -f cluster.yaml --to v1.33.0
+  windlass simulate upgrade -f class.yaml -f cluster.yaml --to v1.33.0 -o json")]
+pub(crate) struct UpgradeCommand {
+    /// File with manifests; may be given more than once
+    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    filename: Vec<PathBuf>,
+    /// The version to upgrade to
+    #[arg(long, value_name = "V")]
+    to: String,
+    /// What all chance comes from: the same seed, the same story
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    seed: u64,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+pub(crate) fn run(command: &UpgradeCommand) -> Result<(), Failure> {
+    let mut manifests = Vec::new();
+    for path in &command.filename {
+        let text = output::read_file(path, MANIFEST_LIMIT).map_err(Failure::Invalid)?;
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).map_err(|error| {
+            Failure::Invalid(format!("{}: {}", path.display(), output::yaml_error(&error)))
+        })?;
+        manifests.extend(documents);
+    }
+    let request = UpgradeRequest { manifests, to: command.to.clone(), seed: command.seed };
+    let report = simulate_upgrade(&request).map_err(|error| match error {
+        UpgradeError::Manifests(_) | UpgradeError::Target(_) | UpgradeError::Create(_) => {
+            Failure::Invalid(error.to_string())
+        }
+        UpgradeError::Refused(_) => Failure::Refused(error.to_string()),
+        other => Failure::Failed(other.to_string()),
+    })?;
+    match command.output {
+        Format::Table => output::print(&table(&report)),
+        format => output::print_document(format, &report),
+    }
+}
+
+fn table(report: &UpgradeReport) -> String {
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    let mut line = |row: std::fmt::Arguments<'_>| {
+        let _ = writeln!(text, "{row}");
+    };
+    let (start, what) = ("START", "WHAT");
+    line(format_args!("{start:>8}  {:>8}  {what}", "END"));
+    for operation in &report.operations {
+        let OperationRecord { start_seconds, end_seconds, from, to, .. } = operation;
+        let title = match &operation.group {
+            None => "control plane".to_owned(),
+            Some(group) => format!("workers {group}"),
+        };
+        line(format_args!(
+            "{:>8}  {:>8}  {title} {from} -> {to}",
+            clock(*start_seconds),
+            clock(*end_seconds)
+        ));
+        for machine in &operation.machines {
+            let (start, end) = (clock(machine.start_seconds), clock(machine.end_seconds));
+            line(format_args!("{start:>8}  {end:>8}    {} {}", machine.action, machine.name));
+        }
+    }
+    if !report.hooks.is_empty() {
+        line(format_args!("\n{:>8}  HOOK", "AT"));
+        for call in &report.hooks {
+            let versions = match (&call.from, &call.to) {
+                (Some(from), Some(to)) => format!(" {from} -> {to}"),
+                (None, Some(to)) => format!(" {to}"),
+                _ => String::new(),
+            };
+            let wait = match call.retry_after_seconds {
+                0 => String::new(),
+                seconds => format!(", asks to wait {seconds} s"),
+            };
+            line(format_args!("{:>8}  {}{versions}{wait}", clock(call.at_seconds), call.hook));
+        }
+    }
+    let machines = report.machines;
+    line(format_args!(
+        "\n{} in all: {} machines created, {} deleted, {} updated in place; kubelets at most {} minors behind",
+        clock(report.virtual_seconds),
+        machines.created,
+        machines.deleted,
+        machines.updated_in_place,
+        report.worst_skew,
+    ));
+    for warning in &report.warnings {
+        line(format_args!("note: {warning}"));
+    }
+    text
+}
+
+/// Seconds as people read them.
+fn clock(seconds: u64) -> String {
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds}s"),
+        (0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
+        (hours, minutes, seconds) => format!("{hours}h{minutes:02}m{seconds:02}s"),
+    }
+}
