@@ -235,7 +235,10 @@ impl Deployments {
                 }
             }
         }
-        Ok(Outcome::done())
+        // Nothing else says that the time has come to replace machines.
+        let until = deployment.spec.rollout.after.as_ref().map(|after| after.0.duration_since(context.now()));
+        let wait = until.and_then(|until| Duration::try_from(until).ok()).filter(|until| !until.is_zero());
+        Ok(wait.map_or_else(Outcome::done, Outcome::after))
     }
 
     async fn delete(
