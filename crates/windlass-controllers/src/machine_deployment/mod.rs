@@ -209,7 +209,7 @@ impl Deployments {
         let machine_refs: Vec<&Machine> = machines.iter().map(AsRef::as_ref).collect();
         let selects = selector(&deployment.spec.selector).map(|selector| selector.to_string());
         let mut obstacles = found.obstacles.clone();
-        obstacles.extend(error.as_ref().map(ToString::to_string));
+        obstacles.extend(error.as_ref().and_then(WorkerError::for_users));
         let after = rollout::status(&StatusFacts {
             deployment,
             sets: &set_refs,
