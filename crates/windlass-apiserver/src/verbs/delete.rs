@@ -85,11 +85,6 @@ impl Call {
         Ok(Reply::json(StatusCode::OK, body))
     }
 
-    pub(super) async fn evict(&self, _body: &Bytes) -> Result<Reply, Failure> {
-        self.remove(self.name(), &DeleteOptions::default()).await?;
-        Ok(Reply::json(StatusCode::CREATED, Status::success(None).to_json()))
-    }
-
     fn read_delete_options(&self, body: &Bytes) -> Result<DeleteOptions, Failure> {
         let mut options = DeleteOptions {
             propagation: self.query.propagation,
