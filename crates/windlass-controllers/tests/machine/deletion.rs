@@ -142,7 +142,8 @@ async fn a_disruption_budget_is_asked_until_it_agrees() {
     budgets.create(&kube::api::PostParams::default(), &budget.unwrap()).await.unwrap();
     let allowed = |allowed: i32| {
         status(
-            json!({"disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}),
+            json!({"disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1,
+                "observedGeneration": 1}),
         )
     };
     budgets.patch_status("db-budget", &parameters, &allowed(0)).await.unwrap();
