@@ -17,5 +17,6 @@ pub mod machine_set;
 mod merge_patch;
 mod references;
 pub mod topology;
+mod worker_group;
 pub mod workload;
 pub mod workload_nodes;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde_json::Value;
 use windlass_store as store;
@@ -188,8 +189,10 @@ pub(crate) enum Cell {
     Age(JsonPath),
     /// How many entries there are at the path.
     Count(JsonPath),
-    /// Replicas that are ready of those that are wanted.
-    Ratio(JsonPath, JsonPath),
+    /// The number at the path, 0 if there is none.
+    Number(JsonPath),
+    /// What a function makes of the object and the time.
+    Made(fn(&Value, SystemTime) -> Value),
 }
 
 impl Resource {

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::service::ServiceReference;
 use crate::admission::Review;
-use crate::machinery::{Cause, Condition, ConditionError, LabelSelector};
+use crate::machinery::{Cause, Condition, ConditionError};
+use crate::selection::selects;
 
 pub(super) struct Hook {
     pub(super) name: String,
@@ -202,29 +203,6 @@ fn contains(rule: &Value, resource: &str) -> bool {
 fn labels(object: &Value) -> BTreeMap<String, String> {
     let labels = object["metadata"]["labels"].as_object().into_iter().flatten();
     labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
-}
-
-/// Whether a selector in its object form selects labels. One that makes no sense selects everything: it is
-/// safer to ask once too often.
-fn selects(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut terms = Vec::new();
-    for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
-        terms.push(format!("{key}={}", text(value)));
-    }
-    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
-        let key = text(&expression["key"]);
-        let values: Vec<String> = expression["values"].as_array().into_iter().flatten().map(text).collect();
-        let values = values.join(",");
-        terms.push(match expression["operator"].as_str() {
-            Some("In") => format!("{key} in ({values})"),
-            Some("NotIn") => format!("{key} notin ({values})"),
-            Some("Exists") => key,
-            _ => format!("!{key}"),
-        });
-    }
-    LabelSelector::parse(&terms.join(","))
-        .map_or(true, |selector| selector.matches(|label| labels.get(label).map(String::as_str)))
 }
 
 #[cfg(test)]

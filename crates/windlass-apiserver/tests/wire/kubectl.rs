@@ -189,3 +189,82 @@ async fn unknown_and_duplicate_fields_of_built_in_kinds_are_refused_told_or_igno
     let why = "json: cannot unmarshal number into Go struct field ConfigMap.data.a of type string";
     assert!(answer.json()["message"].as_str().unwrap().ends_with(why), "{}", answer.text());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_eviction_asks_the_budget_of_the_pod() {
+    let server = Replay::start().await;
+    let post =
+        async |path: &str, body: serde_json::Value| server.ask("POST", path, &[], &body.to_string()).await;
+    let put =
+        async |path: &str, body: serde_json::Value| server.ask("PUT", path, &[], &body.to_string()).await;
+    let pods = "/api/v1/namespaces/default/pods";
+    for name in ["a", "b"] {
+        let pod = json!({"metadata": {"name": name, "labels": {"app": name}}, "spec": {"containers": []}});
+        assert_eq!(post(pods, pod).await.code, 201);
+        let running = json!({"metadata": {"name": name}, "status": {"phase": "Running"}});
+        assert_eq!(put(&format!("{pods}/{name}/status"), running).await.code, 200);
+    }
+    let budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
+    let budget = json!({"metadata": {"name": "p"}, "spec": {"selector": {"matchLabels": {"app": "a"}}}});
+    assert_eq!(post(budgets, budget).await.code, 201);
+    let evict = async |name: &str| {
+        let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
+        post(&format!("{pods}/{name}/eviction"), eviction).await
+    };
+    let unobserved = evict("a").await;
+    assert_eq!((unobserved.code, unobserved.header("retry-after").concat()), (429, "10".to_owned()));
+    let status = |allowed: i64| {
+        json!({"metadata": {"name": "p"}, "status": {"observedGeneration": 1, "disruptionsAllowed": allowed,
+            "desiredHealthy": 1, "currentHealthy": 1, "expectedPods": 1}})
+    };
+    assert_eq!(put(&format!("{budgets}/p/status"), status(0)).await.code, 200);
+    let refused = evict("a").await;
+    assert_eq!(refused.code, 429, "{}", refused.text());
+    let why = "The disruption budget p needs 1 healthy pods and has 1 currently";
+    assert_eq!(refused.json()["details"]["causes"], json!([{"reason": "DisruptionBudget", "message": why}]));
+    // No budget is about the other one.
+    assert_eq!(evict("b").await.code, 201);
+    assert_eq!(server.ask("GET", &format!("{pods}/b"), &[], "").await.code, 404);
+    assert_eq!(put(&format!("{budgets}/p/status"), status(1)).await.code, 200);
+    assert_eq!(evict("a").await.code, 201);
+    assert_eq!(evict("a").await.code, 404);
+}
+
+/// The cells of the only row of a table, by the names of their columns; those of `-o wide` too.
+async fn row(server: &Replay, path: &str) -> serde_json::Map<String, serde_json::Value> {
+    let accept = [("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
+    let table = server.ask("GET", path, &accept, "").await.json();
+    let columns = table["columnDefinitions"].as_array().unwrap().iter();
+    let cells = table["rows"][0]["cells"].as_array().unwrap().iter();
+    columns
+        .zip(cells)
+        .map(|(column, cell)| (column["name"].as_str().unwrap().to_owned(), cell.clone()))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn built_in_kinds_have_the_columns_of_kubectl() {
+    let server = Replay::start().await;
+    let deployment = json!({"metadata": {"name": "d"}, "spec": {"replicas": 2,
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"spec": {"containers": [{"name": "c", "image": "nginx"}]}}}});
+    let path = "/apis/apps/v1/namespaces/default/deployments";
+    assert_eq!(server.ask("POST", path, &[], &deployment.to_string()).await.code, 201);
+    let cells = row(&server, path).await;
+    let expected = json!({"Name": "d", "Ready": "0/2", "Up-to-date": 0, "Available": 0, "Age": "0s",
+        "Containers": "c", "Images": "nginx", "Selector": "a=b"});
+    assert_eq!(serde_json::Value::from(cells), expected);
+
+    let event = json!({"metadata": {"name": "e"}, "involvedObject": {"kind": "Pod", "name": "p", "namespace": "default"},
+        "reason": "Started", "type": "Normal", "message": "started"});
+    let path = "/api/v1/namespaces/default/events";
+    assert_eq!(server.ask("POST", path, &[], &event.to_string()).await.code, 201);
+    let cells = row(&server, path).await;
+    assert_eq!((&cells["Object"], &cells["Last Seen"]), (&json!("pod/p"), &json!("<unknown>")));
+    assert_eq!(cells["Name"], "e");
+
+    let node = json!({"metadata": {"name": "n"}});
+    assert_eq!(server.ask("POST", "/api/v1/nodes", &[], &node.to_string()).await.code, 201);
+    let cells = row(&server, "/api/v1/nodes").await;
+    assert_eq!((&cells["Status"], &cells["Roles"]), (&json!("Unknown"), &json!("<none>")));
+}
