@@ -12,7 +12,7 @@ use windlass_api::infrastructure::{
 };
 use windlass_api::names::CONTROL_PLANE_LABEL;
 use windlass_engine::condition::{self, Finding, Part as Summand, Reasons};
-use windlass_reconcile::{Cache, Context, GroupKind, Manager, ObjectKey, Outcome, Reconciler};
+use windlass_reconcile::{Context, GroupKind, Manager, ObjectKey, Outcome, Reconciler};
 
 use crate::knobs::{KUBELET_VERSION_ANNOTATION, Knobs};
 use crate::provider::{
@@ -27,7 +27,6 @@ const FINALIZER: &str = "devmachine.infrastructure.cluster.x-k8s.io";
 /// Reconciles DevMachines.
 pub(crate) struct DevMachines {
     world: World,
-    dev_machines: Cache<DevMachine>,
     done: Mutex<BTreeMap<ObjectKey, Done>>,
 }
 
@@ -41,21 +40,16 @@ struct Done {
 
 impl DevMachines {
     pub(crate) fn register(manager: &Manager, world: &World) {
-        let dev_machines: Cache<DevMachine> = manager.cache();
-        let (by_cluster, by_infrastructure) = (dev_machines.clone(), dev_machines.clone());
+        let (by_cluster, by_infrastructure) = (world.dev_machines.clone(), world.dev_machines.clone());
         manager
-            .controller("dev-machine", &dev_machines)
+            .controller("dev-machine", &world.dev_machines)
             .concurrency(50)
             .watches_changes(&world.machines, dev_machine_of)
             .watches_changes(&world.clusters, move |before, after| concerned(&by_cluster, before, after))
             .watches_changes(&world.dev_clusters, move |before, after| {
                 concerned_by_infrastructure(&by_infrastructure, before, after)
             })
-            .register(Self {
-                world: world.clone(),
-                dev_machines: dev_machines.clone(),
-                done: Mutex::default(),
-            });
+            .register(Self { world: world.clone(), done: Mutex::default() });
     }
 }
 
@@ -63,7 +57,7 @@ impl Reconciler for DevMachines {
     type Error = DevError;
 
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, DevError> {
-        let Some(dev_machine) = self.dev_machines.get(key) else {
+        let Some(dev_machine) = self.world.dev_machines.get(key) else {
             self.done().remove(key);
             return Ok(Outcome::done());
         };
@@ -73,7 +67,7 @@ impl Reconciler for DevMachines {
         let cluster = cluster.or_else(|| cluster_name(dev_machine).cloned()).unwrap_or_default();
         let home = self.world.home(&key.namespace, &cluster);
         if is_paused(dev_machine, home.as_ref().map(|home| home.cluster.as_ref())) {
-            return Ok(Outcome::done());
+            return self.restore(context, dev_machine, machine.as_deref(), home.as_ref()).await;
         }
         if dev_machine.metadata.deletion_timestamp.is_some() {
             if let Some(workload) = self.world.known_workload(&key.namespace, &cluster) {
@@ -113,8 +107,34 @@ impl Subject<'_> {
 }
 
 impl DevMachines {
+    /// A machine that is paused runs on. After a restart of the process it has to be put back.
+    async fn restore(
+        &self,
+        context: &Context,
+        dev_machine: &DevMachine,
+        machine: Option<&Machine>,
+        home: Option<&Home>,
+    ) -> Result<Outcome, DevError> {
+        let version = dev_machine.annotations().get(KUBELET_VERSION_ANNOTATION);
+        if let (Some(version), Some(began), Some(spec), Some(machine), Some(home)) =
+            (version, began(&dev_machine.status), &dev_machine.spec.backend.in_memory, machine, home)
+            && condition::is_true(&dev_machine.status.conditions, Part::Node.condition())
+        {
+            let subject = Subject { dev_machine, spec, machine, home };
+            let startup = self.startup(&subject, began);
+            self.build(&subject, version, &startup, context.now()).await?;
+        }
+        Ok(Outcome::done())
+    }
+
+    fn startup(&self, subject: &Subject<'_>, began: Timestamp) -> Startup {
+        let key = ObjectKey::of(subject.dev_machine);
+        let draw = Draw { seed: self.world.seed, namespace: &key.namespace, name: &key.name };
+        Startup::of(subject.spec, subject.control_plane(), began, draw)
+    }
+
     async fn run(&self, context: &Context, subject: Subject<'_>) -> Result<Outcome, DevError> {
-        let Subject { dev_machine, spec, machine, home } = &subject;
+        let Subject { dev_machine, machine, home, .. } = &subject;
         let (control_plane, now) = (subject.control_plane(), context.now());
         let mut status = dev_machine.status.clone();
         let began = match began(&status) {
@@ -135,9 +155,8 @@ impl DevMachines {
         };
         let backend = json!({"inMemory": {"started": began.to_string()}});
         status.backend = serde_json::from_value(backend).ok();
-        let (namespace, name) = (dev_machine.namespace().unwrap_or_default(), dev_machine.name_any());
-        let draw = Draw { seed: self.world.seed, namespace: &namespace, name: &name };
-        let startup = Startup::of(spec, control_plane, began, draw);
+        let name = dev_machine.name_any();
+        let startup = self.startup(&subject, began);
 
         if startup.has(Part::Vm, now) {
             let provider_id = format!("in-memory://{name}");

@@ -1,6 +1,6 @@
 //! DevMachinePool: instances that the provider looks after itself, one version after the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
@@ -13,7 +13,7 @@ use windlass_api::infrastructure::{
     InMemoryMachineBackendSpec,
 };
 use windlass_engine::condition::{self, Finding};
-use windlass_reconcile::{Cache, Context, GroupKind, Manager, ObjectKey, Outcome, Reconciler};
+use windlass_reconcile::{Context, GroupKind, Manager, ObjectKey, Outcome, Reconciler};
 
 use crate::knobs::Knobs;
 use crate::provider::{
@@ -30,7 +30,6 @@ const INSTANCES_ANNOTATION: &str = "inmemory.infrastructure.cluster.x-k8s.io/ins
 /// Reconciles DevMachinePools.
 pub(crate) struct DevMachinePools {
     world: World,
-    dev_pools: Cache<DevMachinePool>,
     /// Instances whose Nodes are in the workload cluster already. Only saves work.
     done: Mutex<BTreeMap<ObjectKey, BTreeMap<String, Kubelet>>>,
 }
@@ -86,16 +85,15 @@ impl Record {
 
 impl DevMachinePools {
     pub(crate) fn register(manager: &Manager, world: &World) {
-        let dev_pools: Cache<DevMachinePool> = manager.cache();
-        let (by_cluster, by_infrastructure) = (dev_pools.clone(), dev_pools.clone());
+        let (by_cluster, by_infrastructure) = (world.dev_pools.clone(), world.dev_pools.clone());
         manager
-            .controller("dev-machine-pool", &dev_pools)
+            .controller("dev-machine-pool", &world.dev_pools)
             .watches_changes(&world.pools, dev_pool_of)
             .watches_changes(&world.clusters, move |before, after| concerned(&by_cluster, before, after))
             .watches_changes(&world.dev_clusters, move |before, after| {
                 concerned_by_infrastructure(&by_infrastructure, before, after)
             })
-            .register(Self { world: world.clone(), dev_pools: dev_pools.clone(), done: Mutex::default() });
+            .register(Self { world: world.clone(), done: Mutex::default() });
     }
 
     fn owner(&self, dev_pool: &DevMachinePool) -> Option<Arc<MachinePool>> {
@@ -112,7 +110,7 @@ impl Reconciler for DevMachinePools {
     type Error = DevError;
 
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, DevError> {
-        let Some(dev_pool) = self.dev_pools.get(key) else {
+        let Some(dev_pool) = self.world.dev_pools.get(key) else {
             self.done().remove(key);
             return Ok(Outcome::done());
         };
@@ -122,6 +120,20 @@ impl Reconciler for DevMachinePools {
         let cluster = cluster.or_else(|| cluster_name(dev_pool).cloned()).unwrap_or_default();
         let home = self.world.home(&key.namespace, &cluster);
         if is_paused(dev_pool, home.as_ref().map(|home| home.cluster.as_ref())) {
+            // Instances of a pool that is paused run on. After a restart of the process they have to be put back.
+            if let Some(home) = &home {
+                let knobs = Knobs::of(dev_pool.annotations(), &home.annotations());
+                let ready: BTreeSet<&String> = dev_pool
+                    .status
+                    .instances
+                    .iter()
+                    .filter(|instance| instance.ready == Some(true))
+                    .map(|instance| &instance.instance_name)
+                    .collect();
+                let record = record(dev_pool);
+                let running = record.instances.iter().filter(|instance| ready.contains(&instance.name));
+                self.build(key, home, &knobs, running).await?;
+            }
             return Ok(Outcome::done());
         }
         if dev_pool.metadata.deletion_timestamp.is_some() {

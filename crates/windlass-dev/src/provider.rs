@@ -1,6 +1,6 @@
 //! The provider as a whole, and what its controllers have in common.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,15 +8,17 @@ use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, Machine, MachinePool};
-use windlass_api::infrastructure::{DevCluster, DevMachine};
+use windlass_api::infrastructure::{DevCluster, DevMachine, DevMachinePool};
 use windlass_api::names::{CLUSTER_NAME_LABEL, PAUSED_ANNOTATION};
 use windlass_apiserver::Clock;
+use windlass_engine::condition;
 use windlass_reconcile::{Cache, Context, Kind, Manager, ObjectKey, Outcome, WriteError};
 
 use crate::bootstrap::KubeadmConfigs;
 use crate::cluster::DevClusters;
 use crate::machine::DevMachines;
 use crate::pool::DevMachinePools;
+use crate::startup::Part;
 use crate::workload::{WorkloadCluster, WorkloadClusters, WorkloadError};
 
 /// Field manager of everything that the provider applies.
@@ -48,6 +50,8 @@ impl Provider {
             dev_clusters: manager.cache(),
             machines: manager.cache(),
             pools: manager.cache(),
+            dev_machines: manager.cache(),
+            dev_pools: manager.cache(),
             workloads: self.workloads.clone(),
             seed: self.seed,
         };
@@ -76,6 +80,8 @@ pub(crate) struct World {
     pub(crate) dev_clusters: Cache<DevCluster>,
     pub(crate) machines: Cache<Machine>,
     pub(crate) pools: Cache<MachinePool>,
+    pub(crate) dev_machines: Cache<DevMachine>,
+    pub(crate) dev_pools: Cache<DevMachinePool>,
     pub(crate) workloads: WorkloadClusters,
     pub(crate) seed: u64,
 }
@@ -99,7 +105,22 @@ impl World {
 
     /// The workload cluster of a DevCluster; made anew if this process does not have it yet.
     pub(crate) async fn workload(&self, dev_cluster: &DevCluster) -> Result<WorkloadCluster, WorkloadError> {
-        self.workloads.ensure(&host_of(dev_cluster)).await
+        self.workloads.ensure(&host_of(dev_cluster), || self.nodes_before(dev_cluster)).await
+    }
+
+    /// The Nodes that the workload cluster of a DevCluster had when this process was started.
+    fn nodes_before(&self, dev_cluster: &DevCluster) -> BTreeSet<String> {
+        let Some(cluster) = cluster_name(dev_cluster) else { return BTreeSet::new() };
+        let namespace = dev_cluster.namespace().unwrap_or_default();
+        let labels = BTreeMap::from([(CLUSTER_NAME_LABEL.to_owned(), cluster.clone())]);
+        let machines = self.dev_machines.labelled(&namespace, &labels).into_iter();
+        let machines = machines
+            .filter(|machine| condition::is_true(&machine.status.conditions, Part::Node.condition()))
+            .map(|machine| machine.name_any());
+        let pools = self.dev_pools.labelled(&namespace, &labels);
+        let instances = pools.iter().flat_map(|pool| &pool.status.instances);
+        let instances = instances.filter(|instance| instance.ready == Some(true));
+        machines.chain(instances.map(|instance| instance.instance_name.clone())).collect()
     }
 
     /// The workload cluster of a Cluster, if there is one in this process.

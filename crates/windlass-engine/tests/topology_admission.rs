@@ -6,8 +6,7 @@ use windlass_api::cluster::{Cluster, ClusterClass, MachineDeployment};
 use windlass_api::hooks::Hook;
 use windlass_engine::topology::admission::{
     ClassUse, ClusterContext, UpgradeState, Verdict, default_cluster, default_machine_deployment,
-    validate_class, validate_class_deletion, validate_cluster, validate_control_plane,
-    validate_machine_deployment,
+    validate_class, validate_class_deletion, validate_cluster, validate_machine_deployment,
 };
 use windlass_engine::topology::{ControlPlane, GroupKind, GroupObject, WorkerGroup};
 
@@ -274,23 +273,6 @@ fn what_clusters_use_stays_in_the_class() {
     }
     assert!(told(&validate_class_deletion("quick", &clusters)).contains("while Clusters use it: c1"));
     assert!(validate_class_deletion("quick", &[]).is_accepted());
-}
-
-#[test]
-fn control_planes_go_one_minor_at_a_time() {
-    for (old, new, part) in [
-        (None, "v1.33.0", ""),
-        (Some("v1.32.4"), "v1.33.0", ""),
-        (Some("v1.32.4"), "v1.32.5", ""),
-        (Some("v1.31.0"), "v1.33.0", "versions of v1.32 are accepted next"),
-        (Some("v1.33.1"), "v1.33.0", "v1.33.1 or newer is accepted"),
-        (Some("v1.33.0"), "v2.0.0", "another major"),
-        (None, "v1.33", "a version such as v1.33.0 is accepted"),
-    ] {
-        let verdict = validate_control_plane(new, old, Some(3));
-        assert_eq!(verdict.is_accepted(), part.is_empty(), "{old:?} to {new}");
-        assert!(told(&verdict).contains(part), "{}", told(&verdict));
-    }
 }
 
 #[test]

@@ -4,13 +4,22 @@
 //! milliseconds, and the same seed gives the same story. It can be killed at any write and started again, and
 //! [`Observer`]s see every state that was ever written.
 
+mod extension;
 mod manifests;
 mod population;
 mod recorder;
+mod topology;
+mod upgrade;
 mod waiting;
 mod world;
 
+pub use extension::{HookRecord, SimulatedExtension};
 pub use manifests::{ClusterManifests, Startup, WorkerGroup};
 pub use population::{Bounds, Counts, Limits, Population, Step, StepEvent};
 pub use recorder::{Observer, Violation, Written};
+pub use topology::TopologyManifests;
+pub use upgrade::{
+    MachineCounts, MachineRecord, OperationRecord, Prepared, UpgradeError, UpgradeOptions, UpgradeReport,
+    prepare, upgrade,
+};
 pub use world::{NotReached, Setup, Start, World, WorldError, WorldOptions, key};

@@ -4,11 +4,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_api::cluster::{Cluster, ClusterClass, MachineDeployment};
+use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::names::{CLUSTER_GROUP, CONTROL_PLANE_GROUP, RUNTIME_GROUP, TOPOLOGY_DRY_RUN_ANNOTATION};
 use windlass_api::runtime::{ExtensionConfig, validate as validate_extension_config};
+use windlass_engine::control_plane;
 use windlass_engine::topology::admission::{
     ClassUse, ClusterContext, Verdict, default_cluster, default_machine_deployment, validate_class,
-    validate_class_deletion, validate_cluster, validate_control_plane, validate_machine_deployment,
+    validate_class_deletion, validate_cluster, validate_machine_deployment,
 };
 
 use super::objects::LookUp;
@@ -127,11 +129,14 @@ impl<L: LookUp> Rules<L> {
                 validate_machine_deployment(&read(object)?, old.as_ref())
             }
             (CONTROL_PLANE_GROUP, "kubeadmcontrolplanes") if !asked.is_deletion && !is_dry_run(object) => {
-                let version = |object: &Value| object["spec"]["version"].as_str().map(str::to_owned);
-                let replicas =
-                    object["spec"]["replicas"].as_i64().and_then(|count| i32::try_from(count).ok());
-                let old = asked.old.and_then(version);
-                validate_control_plane(&version(object).unwrap_or_default(), old.as_deref(), replicas)
+                let old: Option<KubeadmControlPlane> = asked.old.map(read).transpose()?;
+                let mut verdict = Verdict::default();
+                for refusal in control_plane::admission::review(old.as_ref(), &read(object)?) {
+                    let text = refusal.to_string();
+                    let (field, problem) = text.split_once(": ").unwrap_or(("spec", &text));
+                    verdict.refuse(field, problem);
+                }
+                verdict
             }
             (RUNTIME_GROUP, "extensionconfigs") if !asked.is_deletion => {
                 let config: ExtensionConfig = read(object)?;

@@ -14,13 +14,16 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
+use kube::api::DynamicObject;
 use serde_json::json;
-use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachineSet};
+use windlass_api::cluster::{
+    Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachineSet,
+};
 use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL, PAUSED_ANNOTATION};
 use windlass_engine::machine::node::MACHINE_ANNOTATION;
 use windlass_engine::machine::{Decision, decide, paused_status};
 use windlass_reconcile::{
-    Cache, Context, EventType, Manager, ObjectKey, Outcome, Reconciler, Trigger, WriteError,
+    Cache, Context, EventType, GroupKind, Manager, ObjectKey, Outcome, Reconciler, Trigger, WriteError,
 };
 
 use crate::external::{ExternalError, Externals};
@@ -84,7 +87,7 @@ impl Machines {
         let deployments: Cache<MachineDeployment> = manager.cache();
         let trigger = Trigger::new();
         on_nodes(&parts.nodes, &machines, &trigger);
-        let (of_cluster, of_deployment) = (machines.clone(), machines.clone());
+        let (of_cluster, of_deployment, of_external) = (machines.clone(), machines.clone(), machines.clone());
         manager
             .controller("machine", &machines)
             .concurrency(50)
@@ -92,6 +95,7 @@ impl Machines {
             .watches_changes(&deployments, move |before, after| {
                 concerned_by_deployment(&of_deployment, before, after)
             })
+            .on_dynamic(move |object| concerned_by_external(&of_external, object))
             .triggered_by(&trigger)
             .register(Self {
                 machines: machines.clone(),
@@ -239,22 +243,30 @@ fn concerned_by_cluster(
         return Vec::new();
     }
     let Some(cluster) = after.or(before) else { return Vec::new() };
+    // By their spec: those that were there before their Cluster have no label yet.
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
-    let labels = BTreeMap::from([(CLUSTER_NAME_LABEL.to_owned(), name.clone())]);
-    let mut keys: Vec<ObjectKey> = machines
-        .labelled(&namespace, &labels)
-        .iter()
-        .map(|machine| ObjectKey::of(machine.as_ref()))
-        .collect();
-    if before.is_none() {
-        // Those that were there before their Cluster have no label yet.
-        let waiting = machines.in_namespace(&namespace).into_iter();
-        let waiting = waiting.filter(|machine| {
-            machine.spec.cluster_name == name && !machine.labels().contains_key(CLUSTER_NAME_LABEL)
-        });
-        keys.extend(waiting.map(|machine| ObjectKey::of(machine.as_ref())));
+    let machines = machines.in_namespace(&namespace).into_iter();
+    let machines = machines.filter(|machine| machine.spec.cluster_name == name);
+    machines.map(|machine| ObjectKey::of(machine.as_ref())).collect()
+}
+
+/// The Machines that a provider's object is about: its owners or, as long as nobody has claimed it, those that point to it.
+fn concerned_by_external(machines: &Cache<Machine>, object: &DynamicObject) -> Vec<ObjectKey> {
+    let owners = GroupKind::of::<Machine>(&()).owners_of(object);
+    if !owners.is_empty() {
+        return owners;
     }
-    keys
+    let kind = object.types.as_ref().map(|types| types.kind.as_str()).unwrap_or_default();
+    let name = object.name_any();
+    let points_to = |reference: &ContractVersionedObjectReference| {
+        reference.name == name && (kind.is_empty() || reference.kind == kind)
+    };
+    let machines = machines.in_namespace(&object.namespace().unwrap_or_default()).into_iter();
+    let machines = machines.filter(|machine| {
+        points_to(&machine.spec.infrastructure_ref)
+            || machine.spec.bootstrap.config_ref.as_ref().is_some_and(points_to)
+    });
+    machines.map(|machine| ObjectKey::of(machine.as_ref())).collect()
 }
 
 /// The Machines of a MachineDeployment, when what it wants changed: they may be outdated now.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "test helpers are outside of test functions")]
 
 mod lifecycle;
+mod provider;
 mod rollout;
 mod trouble;
 mod world;

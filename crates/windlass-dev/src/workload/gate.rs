@@ -10,31 +10,49 @@ use std::task::{Context, Poll};
 
 use tower::Service;
 
-/// Whose API servers run. Cheap to clone; all clones are one.
+/// Whether anybody is let in. Cheap to clone; all clones are one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Door {
-    serving: Arc<Mutex<BTreeSet<String>>>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Machines whose API servers run.
+    serving: BTreeSet<String>,
+    /// Nodes that were there before a restart and are not yet again. Nobody may see the cluster without them: a Node
+    /// that is missing looks as if it had been deleted.
+    awaited: BTreeSet<String>,
 }
 
 impl Door {
+    pub(super) fn awaiting(nodes: BTreeSet<String>) -> Self {
+        Self { state: Arc::new(Mutex::new(State { serving: BTreeSet::new(), awaited: nodes })) }
+    }
+
+    pub(super) fn arrived(&self, node: &str) {
+        self.state().awaited.remove(node);
+    }
+
     pub(super) fn open(&self, machine: &str) {
-        self.serving().insert(machine.to_owned());
+        self.state().serving.insert(machine.to_owned());
     }
 
     pub(super) fn close(&self, machine: &str) {
-        self.serving().remove(machine);
+        self.state().serving.remove(machine);
     }
 
     pub(super) fn close_all(&self) {
-        self.serving().clear();
+        self.state().serving.clear();
     }
 
     pub(super) fn is_open(&self) -> bool {
-        !self.serving().is_empty()
+        let state = self.state();
+        !state.serving.is_empty() && state.awaited.is_empty()
     }
 
-    fn serving(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -104,13 +104,18 @@ impl WorkloadClusters {
         self.clusters().get(host).cloned()
     }
 
-    /// The cluster at a host; starts it if it is not there.
-    pub async fn ensure(&self, host: &str) -> Result<WorkloadCluster, WorkloadError> {
+    /// The cluster at a host; starts it if it is not there. It lets nobody in before the Nodes are there that it had
+    /// before.
+    pub async fn ensure(
+        &self,
+        host: &str,
+        nodes_before: impl FnOnce() -> BTreeSet<String>,
+    ) -> Result<WorkloadCluster, WorkloadError> {
         if let Some(cluster) = self.get(host) {
             return Ok(cluster);
         }
         let seed = hash(&[&self.inner.seed.to_string(), host]);
-        let cluster = WorkloadCluster::start(host, self.inner.clock.clone(), seed).await?;
+        let cluster = WorkloadCluster::start(host, self.inner.clock.clone(), seed, nodes_before()).await?;
         // Two may have started it at the same time; the first one stays.
         Ok(self.clusters().entry(host.to_owned()).or_insert(cluster).clone())
     }
@@ -158,12 +163,17 @@ pub struct WorkloadCluster {
 }
 
 impl WorkloadCluster {
-    async fn start(host: &str, clock: Clock, seed: u64) -> Result<Self, WorkloadError> {
+    async fn start(
+        host: &str,
+        clock: Clock,
+        seed: u64,
+        nodes_before: BTreeSet<String>,
+    ) -> Result<Self, WorkloadError> {
         let options = Options::new().clock(clock).seed(seed);
         let server = ApiServer::start(Store::in_memory(History::default()), options).await;
         let server =
             server.map_err(|why| WorkloadError::Start { host: host.to_owned(), why: why.to_string() })?;
-        let door = Door::default();
+        let door = Door::awaiting(nodes_before);
         let inside = Client::new(server.service(), "default");
         let outside = Client::new(Gate::new(server.service(), door.clone(), host), "default");
         Ok(Self { _server: server, inside, outside, door })
@@ -185,6 +195,7 @@ impl WorkloadCluster {
         let about = || format!("Node {}", kubelet.name);
         if create(&nodes, about(), objects::node(kubelet)).await? {
             patch_status(&nodes, about(), &kubelet.name, &objects::node_status(kubelet)).await?;
+            self.door.arrived(&kubelet.name);
             return Ok(());
         }
         let existing = nodes.get(&kubelet.name).await.map_err(|error| request(about(), error))?;
@@ -261,6 +272,7 @@ impl WorkloadCluster {
     /// Takes a machine away: its Node, all that runs on it, and its API server.
     pub async fn remove_machine(&self, name: &str) -> Result<(), WorkloadError> {
         self.door.close(name);
+        self.door.arrived(name);
         let all: Api<Pod> = Api::all(self.inside.clone());
         let on_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
         let pods =

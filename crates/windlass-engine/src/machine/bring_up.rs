@@ -135,8 +135,9 @@ pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
         status.last_updated = Some(Time(condition::to_the_second(now)));
     }
     status.phase = Some(phase);
-    let waiting = waiting(observed, waits, min_ready);
-    let again = again(waiting.as_ref(), now);
+    let waiting = waiting(observed, waits.clone(), min_ready);
+    let all = [&waits.bootstrap, &waits.infrastructure, &waits.node, &waiting];
+    let again = all.into_iter().flatten().filter_map(|wait| again(wait, now)).min();
     Decision { spec, status, waiting, again }
 }
 
@@ -298,8 +299,8 @@ fn waiting(observed: &Observed<'_>, waits: Waits, min_ready: Option<SignedDurati
         .or(min_ready.map(|left| WaitingOn::MinReady { left }))
 }
 
-fn again(waiting: Option<&WaitingOn>, now: Timestamp) -> Option<SignedDuration> {
-    match waiting? {
+fn again(waiting: &WaitingOn, now: Timestamp) -> Option<SignedDuration> {
+    match waiting {
         WaitingOn::Deletion(wait) => wait.again(now),
         WaitingOn::MinReady { left } => Some(*left),
         WaitingOn::ControlPlane { .. }

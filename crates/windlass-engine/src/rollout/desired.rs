@@ -146,7 +146,8 @@ fn annotations(
     annotations
 }
 
-fn controller_reference(deployment: &MachineDeployment) -> OwnerReference {
+/// Says that a MachineDeployment controls a MachineSet.
+pub fn controller_reference(deployment: &MachineDeployment) -> OwnerReference {
     OwnerReference {
         api_version: MachineDeployment::API_VERSION.to_owned(),
         kind: MachineDeployment::KIND.to_owned(),

@@ -6,6 +6,7 @@
 pub mod admission;
 mod condition;
 mod control_plane;
+mod describe;
 pub mod desired;
 pub mod gotemplate;
 mod hooks;
@@ -18,6 +19,7 @@ mod workers;
 
 pub use condition::{Outcome, TopologyReconciled};
 pub use control_plane::{ControlPlaneDecision, ControlPlanePhase};
+pub use describe::{ClusterDescription, Described, PartDescription, UpgradeDescription};
 pub use hooks::{HookAnswer, HookAnswers, HookCall, PendingHooks};
 pub use observed::{
     ControlPlane, GroupId, GroupKind, GroupObject, MachineVersions, Observed, PlanSource, WorkerGroup,

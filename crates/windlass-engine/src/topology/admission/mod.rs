@@ -5,7 +5,6 @@
 
 mod class;
 mod cluster;
-mod control_plane;
 mod machine_deployment;
 mod version_change;
 
@@ -15,7 +14,6 @@ use windlass_version::{ParseError, Version};
 
 pub use class::{ClassUse, validate_class, validate_class_deletion};
 pub use cluster::{ClusterContext, default_cluster, validate_cluster};
-pub use control_plane::validate_control_plane;
 pub use machine_deployment::{default_machine_deployment, validate_machine_deployment};
 pub use version_change::UpgradeState;
 

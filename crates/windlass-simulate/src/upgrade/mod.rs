@@ -1,0 +1,161 @@
+//! A whole upgrade in virtual time: machine by machine, hook by hook.
+
+mod observe;
+mod report;
+mod stand_ins;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachinePool};
+use windlass_api::conditions::TOPOLOGY_RECONCILED;
+use windlass_api::names::{CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION};
+use windlass_reconcile::ObjectKey;
+use windlass_version::Version;
+
+use crate::extension::SimulatedExtension;
+use crate::world::{Setup, World, WorldError, WorldOptions};
+use observe::Journal;
+pub use report::{MachineCounts, MachineRecord, OperationRecord, UpgradeReport};
+pub use stand_ins::{Prepared, prepare};
+
+/// How an upgrade is simulated.
+#[derive(Clone)]
+pub struct UpgradeOptions {
+    /// The version that everything shall reach.
+    pub to: String,
+    /// What all chance comes from.
+    pub seed: u64,
+    /// How much virtual time creating the cluster may take, and upgrading it.
+    pub limit: Duration,
+    /// What acts in the world.
+    pub setup: Setup,
+    /// The extension that answers hooks.
+    pub extension: SimulatedExtension,
+}
+
+/// Why an upgrade could not be simulated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpgradeError {
+    /// The manifests have no Cluster with a topology, or more than one.
+    #[error("{0}")]
+    Manifests(String),
+    /// The target is no version.
+    #[error("{0}")]
+    Target(windlass_version::ParseError),
+    /// The cluster could not be created.
+    #[error("the cluster was not created: {0}")]
+    Create(Box<WorldError>),
+    /// The version was not accepted, or there is no way to it.
+    #[error("the upgrade was refused: {0}")]
+    Refused(Box<WorldError>),
+    /// The upgrade did not end.
+    #[error("the upgrade did not end: {0}")]
+    Upgrade(Box<WorldError>),
+    /// The world did not begin.
+    #[error(transparent)]
+    World(Box<WorldError>),
+}
+
+/// When worlds of simulations begin: times in reports count from there.
+fn beginning() -> Timestamp {
+    Timestamp::UNIX_EPOCH
+}
+
+/// Creates the cluster of the manifests, upgrades it, and reports what happened.
+///
+/// Needs a current-thread runtime with a paused clock, as every [`World`] does.
+///
+/// # Errors
+///
+/// When the manifests do not describe one cluster with a topology, when it cannot be created, or when the upgrade is
+/// refused or does not end; the error then says what it waits on.
+pub async fn upgrade(manifests: &[Value], options: &UpgradeOptions) -> Result<UpgradeReport, UpgradeError> {
+    let target = Version::parse(&options.to).map_err(UpgradeError::Target)?;
+    let prepared = prepare(manifests).map_err(UpgradeError::Manifests)?;
+    let world_options = WorldOptions {
+        seed: options.seed,
+        start: beginning(),
+        definitions: windlass_api::crds::manifests(),
+        setup: Arc::clone(&options.setup),
+    };
+    let mut world =
+        World::begin(world_options).await.map_err(|error| UpgradeError::World(Box::new(error)))?;
+    let created = |error: WorldError| UpgradeError::Create(Box::new(error));
+    world.apply_object(&SimulatedExtension::config()).await.map_err(created)?;
+    world.apply_objects(&prepared.objects).await.map_err(created)?;
+    let key = prepared.cluster.clone();
+    let start = prepared.version.clone();
+    world
+        .run_until("the cluster is created", options.limit, |world| is_at(world, &key, &start))
+        .await
+        .map_err(created)?;
+
+    let journal = Journal::begin(&world, &key);
+    world.observe(journal.clone());
+    options.extension.begin();
+    let begun = Instant::now();
+    let patch = json!({"spec": {"topology": {"version": target.to_string()}}});
+    let refused = |error: WorldError| UpgradeError::Refused(Box::new(error));
+    world.patch::<Cluster>(&key, patch).await.map_err(refused)?;
+    world
+        .run_until("the upgrade is done", options.limit, |world| is_at(world, &key, &target))
+        .await
+        .map_err(|error| UpgradeError::Upgrade(Box::new(error)))?;
+    Ok(journal.report(options.extension.calls(), begun.elapsed(), prepared.warnings))
+}
+
+/// Whether all machines of a cluster have a version and are available, and nothing about the topology is open.
+pub(crate) fn is_at(world: &World, key: &ObjectKey, version: &Version) -> bool {
+    let Some(cluster) = world.get::<Cluster>(key) else { return false };
+    let reconciled = cluster
+        .status
+        .conditions
+        .iter()
+        .any(|condition| condition.type_ == TOPOLOGY_RECONCILED && condition.status == "True");
+    let settled = cluster.metadata.generation.is_some()
+        && !cluster.annotations().contains_key(PENDING_HOOKS_ANNOTATION);
+    if !reconciled || !settled {
+        return false;
+    }
+    let text = version.to_string();
+    let mine = |labels: &std::collections::BTreeMap<String, String>| {
+        labels.get(CLUSTER_NAME_LABEL) == Some(&key.name)
+    };
+    let machines: Vec<Machine> =
+        world.list::<Machine>().into_iter().filter(|machine| mine(machine.labels())).collect();
+    let available = |machine: &Machine| {
+        machine.metadata.deletion_timestamp.is_none()
+            && machine.spec.version == text
+            && machine
+                .status
+                .conditions
+                .iter()
+                .any(|found| found.type_ == "Available" && found.status == "True")
+    };
+    let deployments: Vec<MachineDeployment> =
+        world.list::<MachineDeployment>().into_iter().filter(|group| mine(group.labels())).collect();
+    let workers_wanted: i32 = deployments.iter().filter_map(|group| group.spec.replicas).sum();
+    let control_plane_wanted =
+        cluster.spec.topology.as_ref().and_then(|topology| topology.control_plane.replicas).unwrap_or(1);
+    let pools: Vec<MachinePool> =
+        world.list::<MachinePool>().into_iter().filter(|pool| mine(pool.labels())).collect();
+    let pools_done = pools.iter().all(|pool| {
+        pool.spec.template.spec.version == text
+            && pool.status.ready_replicas == pool.spec.replicas
+            && pool.status.versions.iter().all(|running| running.version == text)
+    });
+    let wanted = usize::try_from(workers_wanted + control_plane_wanted).unwrap_or_default();
+    let topology = cluster.spec.topology.as_ref();
+    let groups = topology.map_or(0, |topology| topology.workers.machine_deployments.len());
+    deployments.len() == groups
+        && deployments.iter().all(|group| group.spec.template.spec.version == text)
+        && machines.len() == wanted
+        && machines.iter().all(available)
+        && pools_done
+}

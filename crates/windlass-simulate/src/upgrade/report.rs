@@ -1,0 +1,71 @@
+//! What an upgrade came to: the JSON contract of `windlass simulate upgrade`.
+
+use serde::Serialize;
+
+use crate::extension::HookRecord;
+
+/// A whole upgrade.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpgradeReport {
+    /// What was done, in the order in which it began.
+    pub operations: Vec<OperationRecord>,
+    /// The hooks that were called.
+    pub hooks: Vec<HookRecord>,
+    /// How many minors the slowest kubelet was behind an API server, at worst.
+    pub worst_skew: u64,
+    /// How many machines came, went and were changed.
+    pub machines: MachineCounts,
+    /// How long it took, in virtual time.
+    pub virtual_seconds: u64,
+    /// What differs from the manifests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// The control plane, or a worker group, going from one version to another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OperationRecord {
+    /// `controlPlane` or `workers`.
+    pub kind: &'static str,
+    /// The worker group, by its name in the topology.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Version before.
+    pub from: String,
+    /// Version after.
+    pub to: String,
+    /// When it began, in seconds after the version was changed.
+    pub start_seconds: u64,
+    /// When its last machine was done.
+    pub end_seconds: u64,
+    /// What happened to its machines, in order.
+    pub machines: Vec<MachineRecord>,
+}
+
+/// What happened to one machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineRecord {
+    /// Its name.
+    pub name: String,
+    /// `create`, `delete` or `update`.
+    pub action: &'static str,
+    /// When that began.
+    pub start_seconds: u64,
+    /// When it was done: the machine was available, gone, or updated.
+    pub end_seconds: u64,
+}
+
+/// How many machines came, went and were changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineCounts {
+    /// Created.
+    pub created: usize,
+    /// Deleted.
+    pub deleted: usize,
+    /// Updated in place.
+    pub updated_in_place: usize,
+}

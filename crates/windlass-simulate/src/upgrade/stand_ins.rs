@@ -1,0 +1,199 @@
+//! Manifests as a simulation can run them: infrastructure of real providers is replaced by that in memory.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use windlass_api::names::{INFRASTRUCTURE_API_VERSION, INFRASTRUCTURE_GROUP};
+use windlass_reconcile::ObjectKey;
+use windlass_version::Version;
+
+use crate::extension::PLAN_HANDLER;
+
+/// Manifests that can be applied to a world.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// The objects, the Cluster last.
+    pub objects: Vec<Value>,
+    /// The Cluster.
+    pub cluster: ObjectKey,
+    /// The version it is created with.
+    pub version: Version,
+    /// What was left out or replaced.
+    pub warnings: Vec<String>,
+}
+
+/// Makes manifests ready for a simulation.
+///
+/// # Errors
+///
+/// When they do not have exactly one Cluster with a topology.
+pub fn prepare(manifests: &[Value]) -> Result<Prepared, String> {
+    let kind = |object: &Value| object["kind"].as_str().unwrap_or_default().to_owned();
+    let clusters: Vec<&Value> = manifests
+        .iter()
+        .filter(|object| kind(object) == "Cluster" && object["spec"]["topology"].is_object())
+        .collect();
+    let [cluster] = clusters.as_slice() else {
+        return Err(format!(
+            "the manifests must have one Cluster with spec.topology, there are {}",
+            clusters.len()
+        ));
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let namespace = match text(&cluster["metadata"]["namespace"]).as_str() {
+        "" => "default".to_owned(),
+        namespace => namespace.to_owned(),
+    };
+    let key = ObjectKey::new(namespace, text(&cluster["metadata"]["name"]));
+    let version = text(&cluster["spec"]["topology"]["version"]);
+    let version = Version::parse(&version).map_err(|error| format!("spec.topology.version: {error}"))?;
+
+    let mut warnings = BTreeSet::new();
+    let mut namespaces = BTreeSet::new();
+    let mut objects = Vec::new();
+    for object in manifests.iter().filter(|object| !object.is_null() && !std::ptr::eq(*object, *cluster)) {
+        let Some(object) = prepared(object, &mut warnings) else { continue };
+        namespaces.insert(text(&object["metadata"]["namespace"]));
+        objects.push(object);
+    }
+    namespaces.insert(key.namespace.clone());
+    let mut all: Vec<Value> = namespaces
+        .iter()
+        .filter(|namespace| !namespace.is_empty() && *namespace != "default")
+        .map(|namespace| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}))
+        .collect();
+    all.extend(objects);
+    all.push((*cluster).clone());
+    Ok(Prepared { objects: all, cluster: key, version, warnings: warnings.into_iter().collect() })
+}
+
+/// One object, or nothing if it has no place in a simulation.
+fn prepared(object: &Value, warnings: &mut BTreeSet<String>) -> Option<Value> {
+    let (api_version, kind) = (object["apiVersion"].as_str()?, object["kind"].as_str()?);
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let mut object = object.clone();
+    match (group, kind) {
+        (_, "ExtensionConfig") => {
+            warnings.insert("extensions are not called: a stand-in lets every hook pass".to_owned());
+            None
+        }
+        ("cluster.x-k8s.io", "ClusterClass") => {
+            class(&mut object, warnings);
+            Some(object)
+        }
+        (INFRASTRUCTURE_GROUP, kind) if kind.starts_with("Dev") => Some(object),
+        (INFRASTRUCTURE_GROUP, kind) => {
+            let spec = match stand_in(kind)? {
+                "DevClusterTemplate" => json!({"backend": {"inMemory": {}}}),
+                "DevMachinePoolTemplate" => json!({"template": {"backend": {"inMemory": {}}}}),
+                _ => json!({"backend": {"inMemory": {}}}),
+            };
+            warnings.insert(format!("{kind} is replaced by {}: its machines start at once", stand_in(kind)?));
+            object["apiVersion"] = json!(INFRASTRUCTURE_API_VERSION);
+            object["kind"] = json!(stand_in(kind)?);
+            object["spec"] = json!({"template": {"spec": spec}});
+            Some(object)
+        }
+        ("cluster.x-k8s.io" | "controlplane.cluster.x-k8s.io" | "bootstrap.cluster.x-k8s.io", _) => {
+            Some(object)
+        }
+        ("", "Namespace" | "Secret" | "ConfigMap") => Some(object),
+        (_, kind) => {
+            warnings.insert(format!("{kind} of {api_version} is left out"));
+            None
+        }
+    }
+}
+
+/// What stands in for a template of a real provider, by the end of its kind.
+fn stand_in(kind: &str) -> Option<&'static str> {
+    let ends = |end: &str| kind.ends_with(end);
+    if ends("MachinePoolTemplate") {
+        Some("DevMachinePoolTemplate")
+    } else if ends("MachineTemplate") {
+        Some("DevMachineTemplate")
+    } else if ends("ClusterTemplate") {
+        Some("DevClusterTemplate")
+    } else {
+        None
+    }
+}
+
+/// Refers to stand-ins. Patches for what they stand in for select nothing any more.
+fn class(class: &mut Value, warnings: &mut BTreeSet<String>) {
+    if class["spec"]["upgrade"]["external"].is_object() {
+        class["spec"]["upgrade"]["external"]["generateUpgradePlanExtension"] = json!(PLAN_HANDLER);
+        warnings.insert("upgrade plans are made by a stand-in that goes through every minor".to_owned());
+    }
+    if let Some(patches) = class["spec"]["patches"].as_array_mut() {
+        let before = patches.len();
+        patches.retain(|patch| !patch["external"].is_object());
+        if patches.len() < before {
+            warnings.insert("external patches are left out".to_owned());
+        }
+        if patches.is_empty()
+            && let Some(spec) = class["spec"].as_object_mut()
+        {
+            spec.remove("patches");
+        }
+    }
+    replace_references(class);
+}
+
+fn replace_references(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            let is_infrastructure = map
+                .get("apiVersion")
+                .and_then(Value::as_str)
+                .is_some_and(|version| version.starts_with(INFRASTRUCTURE_GROUP));
+            let kind = map.get("kind").and_then(Value::as_str).unwrap_or_default();
+            if is_infrastructure
+                && map.contains_key("name")
+                && !kind.starts_with("Dev")
+                && let Some(stand_in) = stand_in(kind)
+            {
+                map.insert("kind".to_owned(), json!(stand_in));
+                map.insert("apiVersion".to_owned(), json!(INFRASTRUCTURE_API_VERSION));
+            }
+            map.values_mut().for_each(replace_references);
+        }
+        Value::Array(items) => items.iter_mut().for_each(replace_references),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn real_providers_are_replaced_and_the_rest_is_told() {
+        let reference = |kind: &str| json!({"templateRef": {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": kind, "name": "t"}});
+        let manifests = [
+            json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c", "namespace": "team"},
+                "spec": {"topology": {"classRef": {"name": "k"}, "version": "v1.30.0"}}}),
+            json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "DockerMachineTemplate",
+                "metadata": {"name": "t"}, "spec": {"template": {"spec": {"customImage": "x"}}}}),
+            json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass", "metadata": {"name": "k"}, "spec": {
+                "infrastructure": reference("DockerClusterTemplate"),
+                "upgrade": {"external": {"generateUpgradePlanExtension": "p.real"}},
+                "patches": [{"name": "x", "external": {}}]}}),
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}),
+        ];
+        let prepared = prepare(&manifests).unwrap();
+        let kinds: Vec<&str> = prepared.objects.iter().filter_map(|object| object["kind"].as_str()).collect();
+        assert_eq!(kinds, ["Namespace", "DevMachineTemplate", "ClusterClass", "Cluster"]);
+        let class = &prepared.objects[2]["spec"];
+        assert_eq!(class["infrastructure"]["templateRef"]["kind"], "DevClusterTemplate");
+        assert_eq!(class["upgrade"]["external"]["generateUpgradePlanExtension"], PLAN_HANDLER);
+        assert!(class.get("patches").is_none());
+        assert_eq!(prepared.cluster, ObjectKey::new("team", "c"));
+        assert_eq!(prepared.warnings.len(), 4, "{:?}", prepared.warnings);
+    }
+
+    #[test]
+    fn there_must_be_one_cluster() {
+        assert!(prepare(&[]).unwrap_err().contains("there are 0"));
+    }
+}
