@@ -15,35 +15,7 @@ pub(crate) fn plan() -> Task {
     run::program("python3", &[&script.to_string_lossy(), &windlass.to_string_lossy()])
 }
 
-/// The oldest minor of kubectl for which the embedded API does everything: older ones need the contents of
-/// OpenAPI v2 for `diff` and `explain`, of which it serves a stub.
-const OLDEST_KUBECTL_MINOR: u32 = 27;
-
-/// Drives the embedded API with the kubectl that is here, if there is one that is new enough.
-pub(crate) fn kubectl_if_present() -> Task {
-    match kubectl_minor() {
-        Some(minor) if minor >= OLDEST_KUBECTL_MINOR => kubectl(),
-        Some(minor) => {
-            say(&format!(
-                "xtask: kubectl was NOT run: 1.{minor} is here, 1.{OLDEST_KUBECTL_MINOR} is needed"
-            ));
-            Ok(())
-        }
-        None => {
-            say("xtask: kubectl was NOT run: it is not here");
-            Ok(())
-        }
-    }
-}
-
-fn kubectl_minor() -> Option<u32> {
-    let output = Command::new("kubectl").args(["version", "--client", "--output=json"]).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    let (_, rest) = text.split_once("\"minor\": \"")?;
-    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
-}
-
-/// Drives the embedded API with kubectl, where the script is present. Debian's kubectl 1.20 fails two lines of it.
+/// Drives the embedded API with kubectl, where the script is present. Any kubectl will do, Debian's 1.20 too.
 pub(crate) fn kubectl() -> Task {
     let Some(script) = present("kubectl") else { return Ok(()) };
     Tool { program: "kubectl", package: "kubernetes-client" }.ensure()?;

@@ -50,7 +50,7 @@ fn check() -> Task {
 fn test() -> Task {
     cargo(&["test", "--workspace", "--locked"])?;
     acceptance::plan()?;
-    acceptance::kubectl_if_present()
+    acceptance::kubectl()
 }
 
 fn accept() -> Task {

@@ -32,6 +32,8 @@ pub mod bootstrap;
 #[cfg(feature = "resources")]
 pub mod cluster;
 #[cfg(feature = "resources")]
+pub mod conditions;
+#[cfg(feature = "resources")]
 pub mod control_plane;
 #[cfg(feature = "resources")]
 pub mod crds;
@@ -40,6 +42,8 @@ pub mod handler_name;
 pub mod hooks;
 #[cfg(feature = "resources")]
 pub mod infrastructure;
+#[cfg(feature = "resources")]
+mod kind;
 pub mod label_selector;
 pub mod metadata;
 pub mod names;
@@ -49,4 +53,6 @@ pub mod runtime;
 
 pub use crate::handler_name::{HandlerName, RegisteredName};
 pub use crate::hooks::{Hook, HookRequest, HookResponse, HookType};
+#[cfg(feature = "resources")]
+pub use crate::kind::AnyObject;
 pub use crate::object::Object;

@@ -21,10 +21,16 @@ pub const CLUSTER_GROUP: &str = "cluster.x-k8s.io";
 pub const CLUSTER_API_VERSION: &str = "cluster.x-k8s.io/v1beta2";
 /// Group of KubeadmControlPlane.
 pub const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
+/// `apiVersion` of KubeadmControlPlane.
+pub const CONTROL_PLANE_API_VERSION: &str = "controlplane.cluster.x-k8s.io/v1beta2";
 /// Group of KubeadmConfig and KubeadmConfigTemplate.
 pub const BOOTSTRAP_GROUP: &str = "bootstrap.cluster.x-k8s.io";
+/// `apiVersion` of KubeadmConfig and KubeadmConfigTemplate.
+pub const BOOTSTRAP_API_VERSION: &str = "bootstrap.cluster.x-k8s.io/v1beta2";
 /// Group of infrastructure objects.
 pub const INFRASTRUCTURE_GROUP: &str = "infrastructure.cluster.x-k8s.io";
+/// `apiVersion` of the infrastructure objects for development.
+pub const INFRASTRUCTURE_API_VERSION: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
 
 // Hooks that are under way.
 
@@ -85,6 +91,18 @@ pub const MACHINE_TEMPLATE_HASH_LABEL: &str = "machine-template-hash";
 pub const CLONED_FROM_NAME_ANNOTATION: &str = "cluster.x-k8s.io/cloned-from-name";
 /// `<kind>.<group>` of the template that an object was cloned from.
 pub const CLONED_FROM_GROUP_KIND_ANNOTATION: &str = "cluster.x-k8s.io/cloned-from-groupkind";
+/// Name of the MachinePool that a Machine belongs to.
+pub const MACHINE_POOL_NAME_LABEL: &str = "cluster.x-k8s.io/pool-name";
+/// Finalizer of a Cluster.
+pub const CLUSTER_FINALIZER: &str = "cluster.cluster.x-k8s.io";
+/// Finalizer of a Machine.
+pub const MACHINE_FINALIZER: &str = "machine.cluster.x-k8s.io";
+/// Finalizer of a MachineSet.
+pub const MACHINE_SET_FINALIZER: &str = "cluster.x-k8s.io/machineset";
+/// Finalizer of a MachinePool.
+pub const MACHINE_POOL_FINALIZER: &str = "machinepool.cluster.x-k8s.io";
+/// Finalizer of a KubeadmControlPlane.
+pub const KUBEADM_CONTROL_PLANE_FINALIZER: &str = "kubeadm.controlplane.cluster.x-k8s.io";
 /// Finalizer of a MachineDeployment.
 pub const MACHINE_DEPLOYMENT_FINALIZER: &str = "cluster.x-k8s.io/machinedeployment";
 
@@ -146,6 +164,14 @@ pub const PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: &str =
 
 /// Stops the reconciliation of an object; on a Cluster `spec.paused` does the same for all it owns.
 pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
+/// On a CustomResourceDefinition of a provider: the versions of the kind that keep this contract, joined with underscores.
+pub const CONTRACT_V1BETA2_LABEL: &str = "cluster.x-k8s.io/v1beta2";
+/// The same for the contract before.
+pub const CONTRACT_V1BETA1_LABEL: &str = "cluster.x-k8s.io/v1beta1";
+/// Type of the Secrets with the kubeconfig and the certificates of a Cluster.
+pub const CLUSTER_SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
+/// On an infrastructure object that somebody else manages.
+pub const MANAGED_BY_ANNOTATION: &str = "cluster.x-k8s.io/managed-by";
 /// Left behind by API conversion. Never sent to extensions.
 pub const CONVERSION_DATA_ANNOTATION: &str = "cluster.x-k8s.io/conversion-data";
 /// Left behind by `kubectl apply`. Never sent to extensions: it repeats the whole object.
@@ -154,8 +180,22 @@ pub const LAST_APPLIED_CONFIGURATION_ANNOTATION: &str = "kubectl.kubernetes.io/l
 pub const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// Label of Cluster API providers, for example `runtime-extension-<name>`.
 pub const PROVIDER_LABEL: &str = "cluster.x-k8s.io/provider";
-/// Server-side apply field manager of the topology controller.
+
+// Field managers of server-side apply.
+
+/// Of the topology controller.
 pub const TOPOLOGY_FIELD_MANAGER: &str = "capi-topology";
+/// Of the MachineDeployment controller: MachineSets.
+pub const MACHINE_DEPLOYMENT_FIELD_MANAGER: &str = "capi-machinedeployment";
+/// Of the MachineSet controller: Machines, and `spec` of what they refer to.
+pub const MACHINE_SET_FIELD_MANAGER: &str = "capi-machineset";
+/// Of the MachineSet controller: labels and annotations of what Machines refer to. They change at any time, `spec` only
+/// when an in-place update starts.
+pub const MACHINE_SET_METADATA_FIELD_MANAGER: &str = "capi-machineset-metadata";
+/// Of the KubeadmControlPlane controller: Machines, and `spec` of what they refer to.
+pub const KUBEADM_CONTROL_PLANE_FIELD_MANAGER: &str = "capi-kubeadmcontrolplane";
+/// Of the KubeadmControlPlane controller: labels and annotations of what Machines refer to.
+pub const KUBEADM_CONTROL_PLANE_METADATA_FIELD_MANAGER: &str = "capi-kubeadmcontrolplane-metadata";
 
 #[cfg(test)]
 mod tests {
@@ -166,6 +206,9 @@ mod tests {
         assert_eq!(HOOKS_API_VERSION, format!("{HOOKS_GROUP}/{HOOKS_VERSION}"));
         assert_eq!(RUNTIME_API_VERSION, format!("{RUNTIME_GROUP}/v1beta2"));
         assert_eq!(CLUSTER_API_VERSION, format!("{CLUSTER_GROUP}/v1beta2"));
+        assert_eq!(CONTROL_PLANE_API_VERSION, format!("{CONTROL_PLANE_GROUP}/v1beta2"));
+        assert_eq!(BOOTSTRAP_API_VERSION, format!("{BOOTSTRAP_GROUP}/v1beta2"));
+        assert_eq!(INFRASTRUCTURE_API_VERSION, format!("{INFRASTRUCTURE_GROUP}/v1beta2"));
     }
 
     #[test]

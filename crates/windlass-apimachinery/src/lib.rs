@@ -8,6 +8,7 @@
 //! - [`patch`]: JSON patch, JSON merge patch, strategic merge patch.
 //! - [`selector`]: label and field selectors.
 //! - [`builtin`]: what apply and patches must know about built-in kinds.
+//! - [`types`]: the types of built-in kinds: fields, how they merge, their numbers in protobuf.
 //! - [`cause`], [`depth`], [`json`]: refusals, how deep documents may be, JSON compared.
 //!
 //! # Example
@@ -59,3 +60,4 @@ pub mod json;
 pub mod patch;
 pub mod schema;
 pub mod selector;
+pub mod types;

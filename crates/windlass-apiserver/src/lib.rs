@@ -60,3 +60,4 @@ pub use registry::ConvertFn;
 pub use response::Body;
 pub use server::{ApiServer, Limits, Options};
 pub use service::Service;
+pub use webhook::{ServiceReference, ServiceResolver};

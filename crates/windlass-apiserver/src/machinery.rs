@@ -10,7 +10,8 @@ pub(crate) use windlass_apimachinery::fieldmanager::{
 pub(crate) use windlass_apimachinery::patch::{
     JsonPatch, JsonPatchError, merge_patch, strategic_merge_patch,
 };
-pub(crate) use windlass_apimachinery::schema::{Rules, Schema, check_metadata};
+pub(crate) use windlass_apimachinery::schema::{Condition, ConditionError, Rules, Schema, check_metadata};
 pub(crate) use windlass_apimachinery::selector::{
     FieldRequirement, FieldSelector, LabelSelector, label_key_problems, label_value_problems,
 };
+pub(crate) use windlass_apimachinery::types;

@@ -82,6 +82,8 @@ pub(crate) struct Reply {
     pub(crate) content_type: &'static str,
     pub(crate) body: Body,
     pub(crate) warnings: Vec<String>,
+    /// More headers, and others than every answer has.
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 pub(crate) const JSON: &str = "application/json";
@@ -89,7 +91,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 
 impl Reply {
     pub(crate) fn json(code: StatusCode, body: impl Into<Bytes>) -> Self {
-        Self { code, content_type: JSON, body: Body::whole(body), warnings: Vec::new() }
+        Self { code, content_type: JSON, body: Body::whole(body), warnings: Vec::new(), headers: Vec::new() }
     }
 
     pub(crate) fn text(body: &'static str) -> Self {
@@ -122,6 +124,9 @@ impl Reply {
             if let Ok(value) = HeaderValue::from_str(&format!("299 - {}", quoted(warning))) {
                 headers.append(WARNING, value);
             }
+        }
+        for (name, value) in self.headers {
+            headers.insert(name, value);
         }
         response
     }

@@ -1,5 +1,7 @@
 //! Which objects a list, a watch or a deletion is about.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use windlass_store as store;
 
@@ -92,4 +94,27 @@ fn read(resource: &Resource, object: &store::Object) -> Value {
         _ => resource.value(object),
     };
     read.unwrap_or_default()
+}
+
+/// Whether a selector in its object form selects labels. One that makes no sense selects everything: it is
+/// safer to ask once too often.
+pub(crate) fn selects(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut terms = Vec::new();
+    for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
+        terms.push(format!("{key}={}", text(value)));
+    }
+    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = text(&expression["key"]);
+        let values: Vec<String> = expression["values"].as_array().into_iter().flatten().map(text).collect();
+        let values = values.join(",");
+        terms.push(match expression["operator"].as_str() {
+            Some("In") => format!("{key} in ({values})"),
+            Some("NotIn") => format!("{key} notin ({values})"),
+            Some("Exists") => key,
+            _ => format!("!{key}"),
+        });
+    }
+    LabelSelector::parse(&terms.join(","))
+        .map_or(true, |selector| selector.matches(|label| labels.get(label).map(String::as_str)))
 }

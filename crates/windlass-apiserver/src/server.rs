@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use windlass_store as store;
 
 use crate::admission::Admission;
@@ -13,10 +14,12 @@ use crate::api::Failure;
 use crate::clock::Clock;
 use crate::controllers;
 use crate::identity::Identity;
+use crate::openapi;
 use crate::registry::{Conversions, ConvertFn, Registry};
 use crate::service::Service;
 use crate::stored::{meta, parse};
 use crate::tokens::{API, TokenKey};
+use crate::webhook::{self, ServiceResolver};
 
 /// How to run a server.
 #[derive(Clone, Default)]
@@ -28,6 +31,7 @@ pub struct Options {
     conversions: Conversions,
     token_key: Option<[u8; 32]>,
     ca_bundle: String,
+    service_resolver: Option<ServiceResolver>,
 }
 
 impl Options {
@@ -79,6 +83,14 @@ impl Options {
         self
     }
 
+    /// Says where the services are that webhooks name. Without it, and for services that it does not know,
+    /// the addresses in EndpointSlices and Endpoints and the names of external Services are used.
+    #[must_use]
+    pub fn service_resolver(mut self, resolver: ServiceResolver) -> Self {
+        self.service_resolver = Some(resolver);
+        self
+    }
+
     /// Converts between the versions of a kind, whatever its definition says about conversion.
     #[must_use]
     pub fn conversion(mut self, group: &str, kind: &str, convert: ConvertFn) -> Self {
@@ -94,6 +106,10 @@ pub struct Limits {
     pub body: usize,
     /// How many requests, watches not counted, are worked on at the same time.
     pub requests: usize,
+    /// How many requests, watches not counted, one user may have under way, also while their bodies arrive.
+    pub requests_per_user: usize,
+    /// How long a body may take to arrive.
+    pub body_patience: Duration,
     /// How many watches one user may have.
     pub watches_per_user: usize,
 }
@@ -101,8 +117,14 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         // The body is as large as the API server allows. The numbers are far above what controllers and
-        // a few people need, and low enough that one client cannot use up all memory.
-        Self { body: 3 * 1024 * 1024, requests: 400, watches_per_user: 2000 }
+        // a few people need, and low enough that one client can neither use up all memory nor take all places.
+        Self {
+            body: 3 * 1024 * 1024,
+            requests: 400,
+            requests_per_user: 300,
+            body_patience: Duration::from_secs(60),
+            watches_per_user: 2000,
+        }
     }
 }
 
@@ -125,10 +147,14 @@ pub(crate) struct Inner {
     pub(crate) admission: Vec<Arc<dyn Admission>>,
     conversions: Conversions,
     pub(crate) watches: Mutex<BTreeMap<String, usize>>,
-    pub(crate) requests: Arc<tokio::sync::Semaphore>,
+    pub(crate) requests: Arc<Semaphore>,
+    users: Mutex<BTreeMap<String, Arc<Semaphore>>>,
     pub(crate) stopped: watch::Sender<bool>,
     pub(crate) token_key: TokenKey,
     pub(crate) ca_bundle: String,
+    pub(crate) openapi: openapi::Cache,
+    pub(crate) service_resolver: Option<ServiceResolver>,
+    pub(crate) webhooks: webhook::Cache,
 }
 
 struct StopOnDrop(Arc<Inner>);
@@ -158,10 +184,14 @@ impl ApiServer {
             admission: options.admission,
             conversions: options.conversions,
             watches: Mutex::new(BTreeMap::new()),
-            requests: Arc::new(tokio::sync::Semaphore::new(options.limits.requests)),
+            requests: Arc::new(Semaphore::new(options.limits.requests)),
+            users: Mutex::new(BTreeMap::new()),
             stopped: watch::channel(false).0,
             token_key: TokenKey::new(token_key),
             ca_bundle: options.ca_bundle,
+            openapi: openapi::Cache::default(),
+            service_resolver: options.service_resolver,
+            webhooks: webhook::Cache::default(),
         });
         let running = Arc::new(StopOnDrop(Arc::clone(&inner)));
         inner.rebuild_registry();
@@ -215,6 +245,17 @@ impl Inner {
         let key = self.registry().get("", "v1", "serviceaccounts")?.key(namespace, name).ok()?;
         let account = self.store.get(&key)?;
         (meta(&account).uid == identity.uid).then_some((identity, audiences))
+    }
+
+    /// The places of one user. There are as many users as there are credentials and service accounts.
+    pub(crate) fn places_of(&self, user: &str) -> Arc<Semaphore> {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(places) = users.get(user) {
+            return Arc::clone(places);
+        }
+        let places = Arc::new(Semaphore::new(self.limits.requests_per_user));
+        users.insert(user.to_owned(), Arc::clone(&places));
+        places
     }
 
     /// The resources as they are now.

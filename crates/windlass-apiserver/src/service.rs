@@ -12,7 +12,7 @@ use http::header::{CONTENT_LENGTH, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::api::{Accept, Failure, Query, ResourcePath, Route};
@@ -22,9 +22,6 @@ use crate::response::{Body, Reply, failure_response};
 use crate::server::ApiServer;
 use crate::verbs::Call;
 use crate::{authorize, discovery, openapi};
-
-/// How long a body may take to arrive.
-const BODY_PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long a request waits for its turn when there are too many.
 const PLACE_PATIENCE: Duration = Duration::from_secs(10);
@@ -79,29 +76,22 @@ impl Service {
         authorize::path(self.server.inner(), &self.identity, &parts.method, &route, parts.uri.path())?;
         let path = match route {
             Route::Resource(path) => path,
-            route => return self.answer_about_server(&route, &parts.method, &parts.headers),
+            route => return self.answer_about_server(&route, &parts),
         };
         let query = Query::parse(parts.uri.query().unwrap_or_default())?;
         let watch = query.watch || path.watch;
         authorize::resource(self.server.inner(), &self.identity, &parts.method, &path, &query)?;
         let call = self.call(path, query, parts.headers)?;
         let is_watch = watch && (call.name.is_none() || !call.query.watch);
-        // Read before a place is taken, so that slow senders do not take the places of others.
-        let limit = self.server.inner().limits.body;
-        let body = timeout(BODY_PATIENCE, read(body, &call.headers, limit)).await;
+        let limits = self.server.inner().limits;
+        let own = self.server.inner().places_of(&self.identity.username);
+        let _own = if is_watch { None } else { Some(place(own).await?) };
+        // Read before a place among all is taken: a slow sender takes only its own.
+        let body = timeout(limits.body_patience, read(body, &call.headers, limits.body)).await;
         let body = body.map_err(|_| Failure::bad_request("the body did not arrive in time"))??;
-        let _place = if is_watch { None } else { Some(self.place().await?) };
+        let all = Arc::clone(&self.server.inner().requests);
+        let _all = if is_watch { None } else { Some(place(all).await?) };
         call.run(&parts.method, is_watch, body).await
-    }
-
-    /// A place among the requests that are worked on. A watch lasts long and does little: those are
-    /// counted elsewhere.
-    async fn place(&self) -> Result<OwnedSemaphorePermit, Failure> {
-        let places = Arc::clone(&self.server.inner().requests);
-        match timeout(PLACE_PATIENCE, places.acquire_owned()).await {
-            Ok(Ok(place)) => Ok(place),
-            _ => Err(Failure::too_many_requests("too many requests, please try again later")),
-        }
     }
 
     fn call(&self, path: ResourcePath, query: Query, headers: HeaderMap) -> Result<Call, Failure> {
@@ -129,12 +119,8 @@ impl Service {
         })
     }
 
-    fn answer_about_server(
-        &self,
-        route: &Route,
-        method: &Method,
-        headers: &HeaderMap,
-    ) -> Result<Reply, Failure> {
+    fn answer_about_server(&self, route: &Route, parts: &Parts) -> Result<Reply, Failure> {
+        let Parts { method, headers, uri, .. } = parts;
         if method != Method::GET && method != Method::HEAD {
             return Err(Failure::method_not_allowed());
         }
@@ -148,11 +134,20 @@ impl Service {
             Route::Groups => discovery::groups(&registry, &accept),
             Route::Group(name) => discovery::group(&registry, name),
             Route::GroupVersion { group, version } => discovery::resources(&registry, group, version),
-            Route::OpenApiV2 => Ok(openapi::v2()),
-            Route::OpenApiV3 => Ok(Reply::json(StatusCode::OK, openapi::index(&registry))),
-            Route::OpenApiV3Group(path) => openapi::group(&registry, path),
+            Route::OpenApiV2 | Route::OpenApiV3 | Route::OpenApiV3Group(_) => {
+                openapi::answer(self.server.inner(), route, headers, uri.query())
+            }
             Route::Resource(_) | Route::Unknown => Err(Failure::NoSuchPath),
         }
+    }
+}
+
+/// A place among the requests that are worked on. A watch lasts long and does little: those are counted
+/// elsewhere.
+async fn place(places: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Failure> {
+    match timeout(PLACE_PATIENCE, places.acquire_owned()).await {
+        Ok(Ok(place)) => Ok(place),
+        _ => Err(Failure::too_many_requests("too many requests, please try again later")),
     }
 }
 

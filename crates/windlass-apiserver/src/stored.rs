@@ -120,6 +120,16 @@ impl Resource {
         Ok(Cow::Owned(value))
     }
 
+    /// An object of this version as another version shows it.
+    pub(crate) fn shown_as(&self, value: Value, other: &Self) -> Result<Value, Failure> {
+        if self.version == other.version {
+            return Ok(value);
+        }
+        let mut value = self.to_storage(&value)?.into_owned();
+        other.convert_from_storage(&mut value)?;
+        Ok(value)
+    }
+
     /// An object of this version as bytes for the store, with a gap for its revision, and with what would
     /// otherwise have to be read from the bytes again.
     pub(crate) fn to_store(&self, value: &Value) -> Result<store::Value, Failure> {

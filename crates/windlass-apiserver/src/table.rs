@@ -53,7 +53,12 @@ impl Table<'_> {
                 "description": column.description, "priority": column.priority})
         };
         let columns = self.resource.columns.iter().map(column);
-        std::iter::once(name).chain(columns).collect()
+        Some(name).filter(|_| self.starts_with_name()).into_iter().chain(columns).collect()
+    }
+
+    /// Events have their name at the end, where people need not see it.
+    fn starts_with_name(&self) -> bool {
+        self.resource.strategy.custom || !self.resource.columns.iter().any(|column| column.name == "Name")
     }
 
     /// The row of an object.
@@ -66,7 +71,8 @@ impl Table<'_> {
     pub(crate) fn row_of(&self, value: Value) -> Result<Value, Failure> {
         let name = value["metadata"]["name"].clone();
         let cells = self.resource.columns.iter().map(|column| self.cell(column, &value));
-        let cells: Vec<Value> = std::iter::once(name).chain(cells).collect();
+        let name = Some(name).filter(|_| self.starts_with_name());
+        let cells: Vec<Value> = name.into_iter().chain(cells).collect();
         let object = match self.include {
             Include::Nothing => Value::Null,
             Include::Object => value,
@@ -81,19 +87,27 @@ impl Table<'_> {
             Some(Value::Array(items)) => items.len(),
             _ => 0,
         };
-        let number = |path: &JsonPath| path.first(object).and_then(Value::as_i64).unwrap_or_default();
         match &column.cell {
             Cell::Count(path) => count(path).into(),
-            Cell::Ratio(ready, wanted) => format!("{}/{}", number(ready), number(wanted)).into(),
+            Cell::Number(path) => path.first(object).and_then(Value::as_i64).unwrap_or_default().into(),
+            Cell::Made(make) => make(object, self.now),
             Cell::Age(path) => match path.first(object).and_then(Value::as_str).map(clock::parse) {
                 Some(Some(time)) => clock::age(time, self.now).into(),
                 Some(None) => "<invalid>".into(),
+                // A column of a definition stays empty; those of built-in kinds say that they do not know.
+                None if column.ty == "date" => Value::Null,
                 None => "<unknown>".into(),
             },
             Cell::Path(path) => match (column.ty.as_str(), path.first(object)) {
+                ("string", None) if !self.resource.strategy.custom => "".into(),
                 (_, None | Some(Value::Null)) => Value::Null,
                 ("string", Some(value)) => text(value).into(),
-                (_, Some(value)) => value.clone(),
+                ("integer", Some(value)) => whole(value),
+                ("number", Some(value)) if value.is_number() => value.clone(),
+                ("boolean", Some(value)) if value.is_boolean() => value.clone(),
+                ("date", Some(value)) if value.is_string() => value.clone(),
+                // A value of another type than its column is not shown.
+                _ => Value::Null,
             },
         }
     }
@@ -107,6 +121,13 @@ impl Table<'_> {
     pub(crate) fn event(&self, revision: u64, row: Value, first: bool) -> Bytes {
         let columns = if first { self.columns() } else { Value::Null };
         document(json!({"resourceVersion": revision.to_string()}), Some(columns), vec![row])
+    }
+}
+
+fn whole(value: &Value) -> Value {
+    match value.as_i64() {
+        Some(number) => number.into(),
+        None => value.as_f64().map_or(Value::Null, |number| (number as i64).into()),
     }
 }
 

@@ -25,10 +25,22 @@ use tokio_rustls::rustls::{ServerConfig, crypto::ring::default_provider};
 use windlass_apiserver::{ApiServer, Options};
 use windlass_store::{History, Store};
 
-/// Labels whatever is created, and refuses what is named `forbidden`.
-fn verdict(review: &Value) -> Value {
+/// Labels whatever is created, and refuses what is named `forbidden`. On the path `/count` it counts how often
+/// it was asked, and on `/version` it says in which version it saw the object.
+fn verdict(path: &str, review: &Value) -> Value {
     let request = &review["request"];
-    let patch = json!([{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}]);
+    let annotation = |name: &str, value: &str| {
+        json!([{"op": "test", "path": "/apiVersion", "value": request["object"]["apiVersion"]},
+            {"op": "add", "path": "/metadata/annotations", "value": {name: value}}])
+    };
+    let patch = match path {
+        "/count" => {
+            let before = request["object"]["metadata"]["annotations"]["asked"].as_str().unwrap_or_default();
+            annotation("asked", &format!("{before}x"))
+        }
+        "/version" => annotation("seen-in", request["kind"]["version"].as_str().unwrap()),
+        _ => json!([{"op": "add", "path": "/metadata/labels", "value": {"seen": "yes"}}]),
+    };
     let allowed = request["name"] != "forbidden";
     json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": {
         "uid": request["uid"], "allowed": allowed, "status": {"message": "not this name", "code": 403},
@@ -39,7 +51,7 @@ fn verdict(review: &Value) -> Value {
 /// Starts a webhook, and returns its address and its certificate.
 async fn webhook() -> (String, String) {
     let CertifiedKey { cert, signing_key } =
-        generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        generate_simple_self_signed(vec!["localhost".to_owned(), "hook.default.svc".to_owned()]).unwrap();
     let key = PrivateKeyDer::try_from(signing_key.serialize_der()).unwrap();
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
@@ -57,8 +69,9 @@ async fn webhook() -> (String, String) {
             tokio::spawn(async move {
                 let stream = acceptor.accept(stream).await.unwrap();
                 let service = service_fn(|request: Request<Incoming>| async move {
+                    let path = request.uri().path().to_owned();
                     let body = request.into_body().collect().await.unwrap().to_bytes();
-                    let answer = verdict(&serde_json::from_slice(&body).unwrap()).to_string();
+                    let answer = verdict(&path, &serde_json::from_slice(&body).unwrap()).to_string();
                     Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(answer))))
                 });
                 drop(
@@ -138,4 +151,122 @@ async fn a_webhook_that_cannot_be_asked_fails_the_write_unless_it_may_be_ignored
         let result = api.create(&PostParams::default(), &config_map("a")).await;
         assert_eq!(result.is_ok(), succeeds, "{policy}: {result:?}");
     }
+}
+
+/// Writes any object.
+async fn post(client: &Client, path: &str, object: Value) -> Value {
+    let request = Request::post(path).body(object.to_string().into_bytes()).unwrap();
+    client.request::<Value>(request).await.unwrap()
+}
+
+/// Registers mutating webhooks, each a configuration of its own, with what they have in common filled in.
+async fn register(client: &Client, ca: &str, webhooks: Vec<Value>) {
+    for (index, mut webhook) in webhooks.into_iter().enumerate() {
+        let name = format!("hook-{index}");
+        webhook["name"] = format!("{name}.test.io").into();
+        webhook["admissionReviewVersions"] = json!(["v1"]);
+        webhook["sideEffects"] = "None".into();
+        webhook["clientConfig"]["caBundle"] = STANDARD.encode(ca).into();
+        if webhook["rules"].is_null() {
+            webhook["rules"] = json!([{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+                "resources": ["configmaps"]}]);
+        }
+        let configuration = json!({"apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration", "metadata": {"name": name}, "webhooks": [webhook]});
+        post(client, "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", configuration)
+            .await;
+    }
+}
+
+fn port(url: &str) -> u16 {
+    url.trim_start_matches("https://localhost:").split('/').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_service_is_found_by_its_endpoints() {
+    let client = client().await;
+    let (url, ca) = webhook().await;
+    let service = json!({"namespace": "default", "name": "hook", "path": "label", "port": 8443});
+    register(&client, &ca, vec![json!({"clientConfig": {"service": service}})]).await;
+    let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
+    let error = api.create(&PostParams::default(), &config_map("a")).await.unwrap_err();
+    assert!(error.to_string().contains("no address is known of service \"hook.default.svc\""), "{error}");
+
+    let service = json!({"kind": "Service", "metadata": {"name": "hook"}, "spec": {
+        "ports": [{"name": "other", "port": 1}, {"name": "web", "port": 8443}]}});
+    post(&client, "/api/v1/namespaces/default/services", service).await;
+    let slice = json!({"kind": "EndpointSlice", "addressType": "IPv4",
+        "metadata": {"name": "hook-1", "labels": {"kubernetes.io/service-name": "hook"}},
+        "ports": [{"name": "other", "port": 1}, {"name": "web", "port": port(&url)}],
+        "endpoints": [{"addresses": ["127.0.0.2"], "conditions": {"ready": false}}, {"addresses": ["127.0.0.1"]}]});
+    post(&client, "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices", slice).await;
+    let created = api.create(&PostParams::default(), &config_map("a")).await.unwrap();
+    assert_eq!(created.labels()["seen"], "yes");
+}
+
+#[tokio::test]
+async fn a_resolver_says_where_services_are() {
+    let (url, ca) = webhook().await;
+    let port = port(&url);
+    let resolver = move |service: &windlass_apiserver::ServiceReference| {
+        (service.name == "hook" && service.port == 443).then(|| format!("127.0.0.1:{port}"))
+    };
+    let options = Options::new().service_resolver(Arc::new(resolver));
+    let server = ApiServer::start(Store::in_memory(History::default()), options).await.unwrap();
+    let client = Client::new(server.service(), "default");
+    let service = json!({"namespace": "default", "name": "hook"});
+    register(&client, &ca, vec![json!({"clientConfig": {"service": service}})]).await;
+    let api: Api<ConfigMap> = Api::default_namespaced(client);
+    let created = api.create(&PostParams::default(), &config_map("a")).await.unwrap();
+    assert_eq!(created.labels()["seen"], "yes");
+}
+
+#[tokio::test]
+async fn a_webhook_is_asked_only_if_its_conditions_hold() {
+    let client = client().await;
+    let (url, ca) = webhook().await;
+    let conditions = json!([{"name": "not-plain", "expression": "!object.metadata.name.startsWith('plain')"},
+        {"name": "creates", "expression": "request.operation == 'CREATE' && oldObject == null"}]);
+    register(&client, &ca, vec![json!({"clientConfig": {"url": url}, "matchConditions": conditions})]).await;
+    let api: Api<ConfigMap> = Api::default_namespaced(client);
+    assert_eq!(api.create(&PostParams::default(), &config_map("a")).await.unwrap().labels()["seen"], "yes");
+    assert!(api.create(&PostParams::default(), &config_map("plain")).await.unwrap().labels().is_empty());
+}
+
+#[tokio::test]
+async fn a_webhook_sees_what_others_changed_after_it_once_more_if_it_wants() {
+    for (policy, asked) in [("IfNeeded", "xx"), ("Never", "x")] {
+        let client = client().await;
+        let (url, ca) = webhook().await;
+        let count = url.replace("/hook", "/count");
+        let hooks = vec![
+            json!({"clientConfig": {"url": count}, "reinvocationPolicy": policy}),
+            json!({"clientConfig": {"url": url}}),
+        ];
+        register(&client, &ca, hooks).await;
+        let api: Api<ConfigMap> = Api::default_namespaced(client);
+        let created = api.create(&PostParams::default(), &config_map("a")).await.unwrap();
+        assert_eq!(created.annotations()["asked"], asked, "{policy}");
+        assert_eq!(created.labels()["seen"], "yes");
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_for_one_version_is_asked_about_all_of_them() {
+    let client = client().await;
+    let (url, ca) = webhook().await;
+    let version = |name: &str, storage: bool| json!({"name": name, "served": true, "storage": storage, "schema": {"openAPIV3Schema": {"type": "object"}}});
+    let crd = json!({"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1",
+        "metadata": {"name": "gadgets.demo.test"},
+        "spec": {"group": "demo.test", "scope": "Namespaced", "names": {"plural": "gadgets", "kind": "Gadget"},
+            "versions": [version("v1", false), version("v2", true)]}});
+    post(&client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd).await;
+    let rules = json!([{"operations": ["CREATE"], "apiGroups": ["demo.test"], "apiVersions": ["v2"],
+        "resources": ["gadgets"]}]);
+    let url = url.replace("/hook", "/version");
+    register(&client, &ca, vec![json!({"clientConfig": {"url": url}, "rules": rules})]).await;
+    let gadget = json!({"apiVersion": "demo.test/v1", "kind": "Gadget", "metadata": {"name": "g"}});
+    let created = post(&client, "/apis/demo.test/v1/namespaces/default/gadgets", gadget).await;
+    assert_eq!(created["apiVersion"], "demo.test/v1");
+    assert_eq!(created["metadata"]["annotations"]["seen-in"], "v2");
 }

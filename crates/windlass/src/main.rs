@@ -1,6 +1,7 @@
 //! The `windlass` command: reads arguments, calls the libraries, prints.
 
 mod backup;
+mod crds;
 mod exit;
 mod extension;
 mod output;
@@ -32,6 +33,7 @@ enum Command {
     Plan(Box<plan::PlanCommand>),
     Extension(extension::ExtensionCommand),
     Serve(serve::ServeCommand),
+    Crds(crds::CrdsCommand),
     Backup(backup::BackupCommand),
     Restore(backup::RestoreCommand),
 }
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         Command::Plan(command) => plan::run(*command),
         Command::Extension(command) => extension::run(command),
         Command::Serve(command) => runtime::on_all_cores(serve::run(command)),
+        Command::Crds(command) => crds::run(&command),
         Command::Backup(command) => runtime::on_one_thread(backup::backup(command)),
         Command::Restore(command) => backup::restored(&command),
     };

@@ -69,6 +69,16 @@ fn a_server_says_when_it_is_ready_and_stops_when_it_is_told() {
 }
 
 #[test]
+fn the_kinds_of_cluster_api_are_installed_at_the_start_and_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["--data-dir", "data", "--cluster-api"];
+    let mut server = Running::start(directory.path(), &arguments);
+    assert_eq!(server.signal("TERM").code(), Some(0));
+    let mut server = Running::start(directory.path(), &arguments);
+    assert_eq!(server.signal("TERM").code(), Some(0), "what is there already is no obstacle");
+}
+
+#[test]
 fn a_data_directory_is_private_has_one_server_and_is_backed_up_while_it_runs() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

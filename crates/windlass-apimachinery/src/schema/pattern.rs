@@ -46,6 +46,7 @@ impl fmt::Debug for Pattern {
 fn from_re2(source: &str) -> String {
     let mut out = String::with_capacity(source.len() + 16);
     let mut class = Class::Outside;
+    let mut named = false;
     let mut rest = source.chars().peekable();
     while let Some(c) = rest.next() {
         let inside = class != Class::Outside;
@@ -68,7 +69,10 @@ fn from_re2(source: &str) -> String {
                 out.push('[');
                 continue;
             }
-            '[' if rest.peek() == Some(&':') => out.push('['),
+            '[' if rest.peek() == Some(&':') && rest.clone().skip(1).collect::<String>().contains(":]") => {
+                named = true;
+                out.push('[');
+            }
             '[' | '&' | '~' if inside => out.extend(['\\', c]),
             '-' if inside && rest.peek() == Some(&'-') => {
                 rest.next();
@@ -80,7 +84,11 @@ fn from_re2(source: &str) -> String {
             }
             // A bracket right after the opening one is a member, not the end.
             ']' if class == Class::First => out.push_str("\\]"),
-            ']' if inside && out.ends_with(':') => out.push(']'),
+            // Only a named class ends in `:]`; elsewhere the colon is a member and the bracket the end.
+            ']' if named && out.ends_with(':') => {
+                named = false;
+                out.push(']');
+            }
             ']' if inside => {
                 class = Class::Outside;
                 out.push(']');
@@ -127,6 +135,10 @@ mod tests {
             (r"^[]a]+$", "]a", true),
             (r"^[^]a]$", "b", true),
             (r"^[[:alpha:]]+$", "abc", true),
+            (r"^[[:alpha:]:]+$", "a:c", true),
+            (r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", "Available", true),
+            (r"^[a:]+$", "a]", false),
+            (r"^[[:]+$", "[:", true),
             (r"^[\d\s]+$", "1 2", true),
             (r"^[^\d]$", "x", true),
             (r"^[^\d]$", "1", false),

@@ -316,6 +316,17 @@ impl Failure {
         Self::status(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message.to_owned(), Some(details))
     }
 
+    /// An eviction that a disruption budget does not allow now.
+    pub(crate) fn disruption(message: &str, why: &str, retry_after_seconds: u16) -> Self {
+        let cause = StatusCause {
+            reason: "DisruptionBudget".to_owned(),
+            message: why.to_owned(),
+            field: String::new(),
+        };
+        let details = Details { causes: vec![cause], retry_after_seconds, ..Details::default() };
+        Self::status(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message.to_owned(), Some(details))
+    }
+
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {
         Self::status(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message.into(), None)
     }

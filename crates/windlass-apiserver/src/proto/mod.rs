@@ -1,19 +1,17 @@
-//! Protobuf bodies, for the kinds that clients send so. Answers are always JSON.
-
-mod table;
+//! Protobuf bodies, for the built-in kinds. Answers are always JSON.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use table::{Field, Type};
+use crate::machinery::types::{Catalogue, Field, StructId, Type, catalogue};
 
 /// What a protobuf body starts with.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// No message of the table nests deeper.
-const MAX_DEPTH: usize = 16;
+/// No type of the catalogue nests deeper: none that is sent so contains itself.
+const MAX_DEPTH: usize = 32;
 
 /// Why a body was not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,90 +51,154 @@ pub(crate) fn decode(body: &[u8]) -> Result<Value, ProtoError> {
             _ => {}
         }
     }
-    let Some(fields) = table::message(&api_version, &kind) else {
+    let Some(id) = find(&api_version, &kind) else {
         return Err(ProtoError::Unsupported { api_version, kind });
     };
-    let mut object = message(raw, fields, 0)?;
+    let mut object = Decoder { catalogue: catalogue() }.message(raw, id, 0)?;
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), kind.into());
     Ok(Value::Object(object))
 }
 
-fn message(bytes: &[u8], fields: &[Field], depth: usize) -> Result<Map<String, Value>, ProtoError> {
-    if depth > MAX_DEPTH {
-        return Err(Malformed("it nests too deep"));
-    }
-    let mut object = Map::new();
-    for field in Reader(bytes) {
-        let (number, wire) = field?;
-        // Newer clients may know more than the table: what is not known is not kept.
-        let Some((_, name, ty)) = fields.iter().find(|(known, ..)| *known == number) else { continue };
-        match ty {
-            Type::List(item) => {
-                // In a list an empty text is a value: the name of the core group, for one.
-                let item = value(wire, item, depth)?.unwrap_or_else(|| "".into());
-                let list = object.entry(*name).or_insert_with(|| Value::Array(Vec::new()));
-                if let Value::Array(items) = list {
-                    items.push(item);
-                }
-            }
-            Type::Map(item) => {
-                let (key, item) = entry(wire, item, depth)?;
-                let map = object.entry(*name).or_insert_with(|| Value::Object(Map::new()));
-                map[key] = item;
-            }
-            ty => {
-                if let Some(value) = value(wire, ty, depth)? {
-                    object.insert((*name).to_owned(), value);
-                }
-            }
-        }
-    }
-    Ok(object)
+/// The type of a kind that can be sent so. Every group sends the options of a deletion as its own.
+fn find(api_version: &str, kind: &str) -> Option<StructId> {
+    let catalogue = catalogue();
+    let id = match kind {
+        "DeleteOptions" => catalogue.find("io.k8s.apimachinery.pkg.apis.meta.v1", kind),
+        kind => catalogue.kind(api_version, kind),
+    };
+    id.filter(|id| catalogue.get(*id).fields.iter().any(|field| field.number.is_some()))
 }
 
-/// One value; `None` if it says nothing.
-fn value(wire: Wire<'_>, ty: &Type, depth: usize) -> Result<Option<Value>, ProtoError> {
-    match (ty, wire) {
-        (Type::Text, Wire::Bytes(bytes)) => {
-            Ok(Some(text(bytes)?).filter(|text| !text.is_empty()).map(Value::from))
+struct Decoder {
+    catalogue: &'static Catalogue,
+}
+
+impl Decoder {
+    fn message(&self, bytes: &[u8], id: StructId, depth: usize) -> Result<Map<String, Value>, ProtoError> {
+        if depth > MAX_DEPTH {
+            return Err(Malformed("it nests too deep"));
         }
-        (Type::Bytes, Wire::Bytes(bytes)) => Ok(Some(STANDARD.encode(bytes).into())),
-        (Type::Json, Wire::Bytes(bytes)) => {
-            let mut raw = &[][..];
-            for field in Reader(bytes) {
-                if let (1, Wire::Bytes(bytes)) = field? {
-                    raw = bytes;
+        let mut object = Map::new();
+        for field in Reader(bytes) {
+            let (number, wire) = field?;
+            // Newer clients may know more than the catalogue: what is not known is not kept.
+            let fields = &self.catalogue.get(id).fields;
+            let Some(field) = fields.iter().find(|field| field.number == Some(number)) else { continue };
+            let Some(name) = field.name else {
+                let value = self.value(wire, &field.ty, depth)?;
+                if let Value::Object(mut inner) = value {
+                    object.append(&mut inner);
+                }
+                continue;
+            };
+            match &field.ty {
+                Type::List(item) => {
+                    let item = self.value(wire, item, depth)?;
+                    let list = object.entry(name).or_insert_with(|| Value::Array(Vec::new()));
+                    if let Value::Array(items) = list {
+                        items.push(item);
+                    }
+                }
+                Type::Map(item) => {
+                    let (key, item) = self.entry(wire, item, depth)?;
+                    let map = object.entry(name).or_insert_with(|| Value::Object(Map::new()));
+                    map[key] = item;
+                }
+                ty => {
+                    let value = self.value(wire, ty, depth)?;
+                    if says_something(field, &value) {
+                        object.insert(name.to_owned(), value);
+                    }
                 }
             }
-            serde_json::from_slice(raw).map(Some).map_err(|_| Malformed("raw JSON cannot be read"))
         }
-        (Type::Integer, Wire::Varint(number)) => Ok(Some(signed(number).into())),
-        (Type::Count, Wire::Varint(number)) => {
-            Ok(Some(signed(number)).filter(|number| *number != 0).map(Value::from))
+        Ok(object)
+    }
+
+    fn value(&self, wire: Wire<'_>, ty: &Type, depth: usize) -> Result<Value, ProtoError> {
+        match (ty, wire) {
+            (Type::Text, Wire::Bytes(bytes)) => Ok(text(bytes)?.into()),
+            (Type::Bytes, Wire::Bytes(bytes)) => Ok(STANDARD.encode(bytes).into()),
+            (Type::Raw | Type::Fields, Wire::Bytes(bytes)) => {
+                let raw = inner(bytes, 1)?;
+                if raw.is_empty() {
+                    return Ok(Value::Null);
+                }
+                serde_json::from_slice(raw).map_err(|_| Malformed("raw JSON cannot be read"))
+            }
+            (Type::Quantity, Wire::Bytes(bytes)) => Ok(text(inner(bytes, 1)?)?.into()),
+            (Type::IntOrString, Wire::Bytes(bytes)) => int_or_string(bytes),
+            (Type::Int32 | Type::Int64, Wire::Varint(number)) => Ok(signed(number).into()),
+            (Type::Float, Wire::Fixed(bits)) => Ok(json!(f64::from_bits(bits))),
+            (Type::Flag, Wire::Varint(number)) => Ok((number != 0).into()),
+            (Type::Time | Type::MicroTime, Wire::Bytes(bytes)) => time(bytes, *ty == Type::MicroTime),
+            (Type::Texts, Wire::Bytes(bytes)) => {
+                let mut items = Vec::new();
+                for field in Reader(bytes) {
+                    if let (1, Wire::Bytes(bytes)) = field? {
+                        items.push(Value::from(text(bytes)?));
+                    }
+                }
+                Ok(items.into())
+            }
+            (Type::Struct(id), Wire::Bytes(bytes)) => {
+                Ok(Value::Object(self.message(bytes, *id, depth + 1)?))
+            }
+            _ => Err(Malformed("a field has another type than its kind says")),
         }
-        (Type::Flag, Wire::Varint(number)) => Ok(Some((number != 0).into())),
-        (Type::Time | Type::MicroTime, Wire::Bytes(bytes)) => time(bytes, matches!(ty, Type::MicroTime)),
-        (Type::Message(fields), Wire::Bytes(bytes)) => {
-            Ok(Some(Value::Object(message(bytes, fields, depth + 1)?)))
+    }
+
+    fn entry(&self, wire: Wire<'_>, ty: &Type, depth: usize) -> Result<(String, Value), ProtoError> {
+        let Wire::Bytes(bytes) = wire else { return Err(Malformed("an entry of a map is not one")) };
+        let empty = if matches!(ty, Type::Text | Type::Bytes) { Value::from("") } else { Value::Null };
+        let (mut key, mut item) = (String::new(), empty);
+        for field in Reader(bytes) {
+            match field? {
+                (1, Wire::Bytes(bytes)) => key = text(bytes)?,
+                (2, wire) => item = self.value(wire, ty, depth)?,
+                _ => {}
+            }
         }
-        (Type::List(_) | Type::Map(_), _) => Err(Malformed("a list or map stands where none is expected")),
-        _ => Err(Malformed("a field has another type than its kind says")),
+        Ok((key, item))
     }
 }
 
-fn entry(wire: Wire<'_>, ty: &Type, depth: usize) -> Result<(String, Value), ProtoError> {
-    let Wire::Bytes(bytes) = wire else { return Err(Malformed("an entry of a map is not one")) };
-    let empty = if matches!(ty, Type::Text | Type::Bytes) { Value::from("") } else { Value::Null };
-    let (mut key, mut item) = (String::new(), empty);
+/// Fields that are not pointers are always sent, so that their zero says nothing.
+fn says_something(field: &Field, value: &Value) -> bool {
+    let is_zero = match value {
+        Value::Null => return false,
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(_) | Value::Object(_) => false,
+    };
+    field.pointer || field.required || !is_zero
+}
+
+/// The bytes of one field of a message.
+fn inner(bytes: &[u8], wanted: u64) -> Result<&[u8], ProtoError> {
+    let mut found = &[][..];
     for field in Reader(bytes) {
         match field? {
-            (1, Wire::Bytes(bytes)) => key = text(bytes)?,
-            (2, wire) => item = value(wire, ty, depth)?.unwrap_or(item),
+            (number, Wire::Bytes(bytes)) if number == wanted => found = bytes,
             _ => {}
         }
     }
-    Ok((key, item))
+    Ok(found)
+}
+
+fn int_or_string(bytes: &[u8]) -> Result<Value, ProtoError> {
+    let (mut is_text, mut number, mut string) = (false, 0, String::new());
+    for field in Reader(bytes) {
+        match field? {
+            (1, Wire::Varint(ty)) => is_text = ty == 1,
+            (2, Wire::Varint(found)) => number = signed(found),
+            (3, Wire::Bytes(bytes)) => string = text(bytes)?,
+            _ => {}
+        }
+    }
+    Ok(if is_text { string.into() } else { number.into() })
 }
 
 fn text(bytes: &[u8]) -> Result<String, ProtoError> {
@@ -147,7 +209,8 @@ fn signed(number: u64) -> i64 {
     number.cast_signed()
 }
 
-fn time(bytes: &[u8], micros: bool) -> Result<Option<Value>, ProtoError> {
+/// A time; null if it is the zero of its type.
+fn time(bytes: &[u8], micros: bool) -> Result<Value, ProtoError> {
     let (mut seconds, mut nanos) = (0, 0);
     for field in Reader(bytes) {
         match field? {
@@ -157,20 +220,20 @@ fn time(bytes: &[u8], micros: bool) -> Result<Option<Value>, ProtoError> {
         }
     }
     if bytes.is_empty() {
-        return Ok(None);
+        return Ok(Value::Null);
     }
     let nanos = i32::try_from(nanos).map_err(|_| Malformed("a time is out of range"))?;
     let time = Timestamp::new(seconds, nanos).map_err(|_| Malformed("a time is out of range"))?;
     let text = if micros { format!("{time:.6}") } else { format!("{time:.0}") };
-    Ok(Some(text.into()))
+    Ok(text.into())
 }
 
 /// A field as it is on the wire.
 enum Wire<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
-    /// Nothing in the table has one.
-    Fixed,
+    /// Only fractions are sent so.
+    Fixed(u64),
 }
 
 /// Reads fields one by one; stops after the first that cannot be read.
@@ -196,13 +259,13 @@ impl<'a> Reader<'a> {
         let tag = self.varint()?;
         let wire = match tag & 7 {
             0 => Wire::Varint(self.varint()?),
-            1 => self.take(8).map(|_| Wire::Fixed)?,
+            1 => Wire::Fixed(self.take(8)?.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte))),
             2 => {
                 let length =
                     usize::try_from(self.varint()?).map_err(|_| Malformed("a length is out of range"))?;
                 Wire::Bytes(self.take(length)?)
             }
-            5 => self.take(4).map(|_| Wire::Fixed)?,
+            5 => Wire::Fixed(self.take(4)?.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte))),
             _ => return Err(Malformed("a field has an unknown type")),
         };
         Ok((tag >> 3, wire))
@@ -236,7 +299,10 @@ mod tests {
     /// A field of bytes.
     fn bytes(number: u8, content: impl AsRef<[u8]>) -> Vec<u8> {
         let content = content.as_ref();
-        let mut field = vec![number << 3 | 2, u8::try_from(content.len()).unwrap()];
+        // Long ones have their length in two bytes.
+        let (low, high) = (content.len() & 0x7f, content.len() >> 7);
+        let length = if high == 0 { vec![low as u8] } else { vec![low as u8 | 0x80, high as u8] };
+        let mut field = [vec![number << 3 | 2], length].concat();
         field.extend_from_slice(content);
         field
     }
@@ -273,9 +339,44 @@ mod tests {
     }
 
     #[test]
+    fn a_deployment_reads_as_its_json() {
+        let port = [bytes(1, "http"), vec![2 << 3, 0], vec![3 << 3, 80], bytes(4, ""), bytes(5, "")].concat();
+        let quantity = [bytes(1, "cpu"), bytes(2, bytes(1, "500m"))].concat();
+        let probe = bytes(1, bytes(2, bytes(2, [vec![1 << 3, 1, 2 << 3, 0], bytes(3, "http")].concat())));
+        let container = [
+            bytes(1, "c"),
+            bytes(2, "nginx"),
+            bytes(6, port),
+            bytes(8, bytes(1, quantity)),
+            bytes(10, probe),
+        ]
+        .concat();
+        let volume = [bytes(1, "v"), bytes(2, bytes(2, bytes(1, "Memory")))].concat();
+        let pod = [bytes(1, volume), bytes(2, container), vec![11 << 3, 0], vec![4 << 3, 0]].concat();
+        let template = [bytes(1, bytes(1, "")), bytes(2, pod)].concat();
+        let spec = [vec![1 << 3, 0], bytes(3, template), bytes(4, bytes(1, "")), vec![5 << 3, 0]].concat();
+        let raw = [bytes(1, bytes(1, "d")), bytes(2, spec), bytes(3, vec![1 << 3, 0])].concat();
+        let deployment = decode(&envelope("apps/v1", "Deployment", &raw)).unwrap();
+        let container = json!({
+            "name": "c", "image": "nginx", "ports": [{"name": "http", "containerPort": 80}],
+            "resources": {"limits": {"cpu": "500m"}}, "livenessProbe": {"httpGet": {"port": "http"}},
+        });
+        // No replicas are different from nothing said about them; a deadline of 0 is a pointer too.
+        let pod = json!({"volumes": [{"name": "v", "emptyDir": {"medium": "Memory"}}], "containers": [container],
+            "terminationGracePeriodSeconds": 0});
+        let expected = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+            "spec": {"replicas": 0, "template": {"metadata": {}, "spec": pod}, "strategy": {}}, "status": {},
+        });
+        assert_eq!(deployment, expected);
+    }
+
+    #[test]
     fn what_is_not_in_the_table_is_refused() {
-        let error = decode(&envelope("v1", "Pod", &[])).unwrap_err();
-        assert!(matches!(error, ProtoError::Unsupported { .. }));
+        for (version, kind) in [("v1", "Gadget"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition")] {
+            let error = decode(&envelope(version, kind, &[])).unwrap_err();
+            assert!(matches!(error, ProtoError::Unsupported { .. }), "{kind}");
+        }
     }
 
     #[test]

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use windlass_store as store;
 
+use super::columns;
 use super::jsonpath::JsonPath;
 use super::resource::{
-    Behaviour, Cell, Column, Conversion, Resource, ScalePaths, Selectable, Strategy, Subresource, Verbs,
-    group_version,
+    Behaviour, Conversion, Resource, ScalePaths, Selectable, Strategy, Subresource, Verbs, group_version,
 };
 use crate::machinery::builtin_shape;
+use crate::machinery::types::catalogue;
 
 /// One line of the table.
 struct Row {
@@ -61,6 +62,7 @@ const APPS: (&str, &str) = ("apps", "v1");
 const AUTHENTICATION: (&str, &str) = ("authentication.k8s.io", "v1");
 const AUTHORIZATION: (&str, &str) = ("authorization.k8s.io", "v1");
 const BATCH: (&str, &str) = ("batch", "v1");
+const STORAGE: (&str, &str) = ("storage.k8s.io", "v1");
 const RBAC: (&str, &str) = ("rbac.authorization.k8s.io", "v1");
 
 #[rustfmt::skip]
@@ -113,25 +115,11 @@ const TABLE: &[Row] = &[
     row(RBAC, "RoleBinding", "rolebindings", &[], &[Upsert, FreeNames]),
     row(RBAC, "Role", "roles", &[], &[Upsert, FreeNames]),
     row(("scheduling.k8s.io", "v1"), "PriorityClass", "priorityclasses", &["pc"], &[Cluster, Generation]),
-    row(("storage.k8s.io", "v1"), "StorageClass", "storageclasses", &["sc"], &[Cluster]),
-];
-
-/// What people see of a kind besides name and age. `#` counts, `@` is an age, `a|b` a ratio.
-#[rustfmt::skip]
-const COLUMNS: &[(&str, &[(&str, &str)])] = &[
-    ("configmaps", &[("Data", "#.data")]),
-    ("customresourcedefinitions", &[("Created At", ".metadata.creationTimestamp")]),
-    ("deployments", &[("Ready", ".status.readyReplicas|.spec.replicas"), ("Up-to-date", ".status.updatedReplicas"),
-        ("Available", ".status.availableReplicas")]),
-    ("events", &[("Last Seen", "@.lastTimestamp"), ("Type", ".type"), ("Reason", ".reason"),
-        ("Object", ".involvedObject.name"), ("Message", ".message")]),
-    ("leases", &[("Holder", ".spec.holderIdentity")]),
-    ("namespaces", &[("Status", ".status.phase")]),
-    ("nodes", &[("Version", ".status.nodeInfo.kubeletVersion")]),
-    ("pods", &[("Status", ".status.phase")]),
-    ("secrets", &[("Type", ".type"), ("Data", "#.data")]),
-    ("serviceaccounts", &[("Secrets", "#.secrets")]),
-    ("services", &[("Type", ".spec.type"), ("Cluster-IP", ".spec.clusterIP")]),
+    row(STORAGE, "CSIDriver", "csidrivers", &[], &[Cluster]),
+    row(STORAGE, "CSINode", "csinodes", &[], &[Cluster]),
+    row(STORAGE, "CSIStorageCapacity", "csistoragecapacities", &[], &[]),
+    row(STORAGE, "StorageClass", "storageclasses", &["sc"], &[Cluster]),
+    row(STORAGE, "VolumeAttachment", "volumeattachments", &[], &[Cluster, Status]),
 ];
 
 /// What field selectors may ask of built-in kinds.
@@ -191,8 +179,9 @@ fn resource(row: &Row, index: usize) -> Option<Resource> {
             free_names: has(FreeNames) || row.kind == "APIService",
         },
         schema: None,
+        type_id: catalogue().kind(&group_version(row.group, row.version), row.kind),
         shape: Arc::new(builtin_shape(&group_version(row.group, row.version), row.kind)),
-        columns: columns(row.plural),
+        columns: columns::columns(row.plural),
         selectable: selectable(row.plural),
         storage: store::Resource::new(&format!("{group}/{}", row.plural)).ok()?,
         storage_version: row.version.to_owned(),
@@ -244,33 +233,6 @@ fn selectable(plural: &str) -> Vec<Selectable> {
     fields.iter().filter_map(field).collect()
 }
 
-fn columns(plural: &str) -> Vec<Column> {
-    let own = COLUMNS.iter().find(|(name, _)| *name == plural).map_or(&[][..], |(_, columns)| columns);
-    let mut columns: Vec<Column> = own.iter().filter_map(|(name, path)| column(name, path)).collect();
-    if !columns.iter().any(|column| column.name == "Created At" || column.name == "Last Seen") {
-        columns.extend(column("Age", "@.metadata.creationTimestamp"));
-    }
-    columns
-}
-
-fn column(name: &str, path: &str) -> Option<Column> {
-    let parse = |path: &str| JsonPath::parse(path).ok();
-    let (ty, cell) = match (path.split_at(1), path.split_once('|')) {
-        (_, Some((ready, wanted))) => ("string", Cell::Ratio(parse(ready)?, parse(wanted)?)),
-        (("#", path), _) => ("integer", Cell::Count(parse(path)?)),
-        (("@", path), _) => ("string", Cell::Age(parse(path)?)),
-        _ => ("string", Cell::Path(parse(path)?)),
-    };
-    Some(Column {
-        name: name.to_owned(),
-        ty: ty.to_owned(),
-        format: String::new(),
-        description: String::new(),
-        priority: 0,
-        cell,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,9 +240,8 @@ mod tests {
     #[test]
     fn every_line_of_the_table_becomes_a_resource() {
         assert_eq!(resources().len(), TABLE.len());
-        for (plural, columns) in COLUMNS {
-            assert!(TABLE.iter().any(|row| row.plural == *plural), "{plural}");
-            assert!(columns.iter().all(|(name, path)| column(name, path).is_some()), "{plural}");
+        for resource in resources() {
+            assert!(resource.type_id.is_some(), "{resource:?} has no type");
         }
         for (plural, fields) in SELECTABLE {
             assert_eq!(selectable(plural).len(), fields.len(), "{plural}");

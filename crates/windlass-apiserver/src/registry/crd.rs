@@ -156,6 +156,7 @@ pub(crate) fn resources(
             strategy: Strategy { custom: true, generation: true, create_on_update: false, free_names: false },
             shape: Arc::new(Shape::of_resource(&schema.schema)),
             schema: Some(schema),
+            type_id: None,
             columns: columns(version),
             selectable: selectable(version),
             storage: storage.clone(),

@@ -1,4 +1,5 @@
-//! The subset of JSONPath that definitions use: fields, indices, `[*]` and `[?(@.type=='Ready')]`.
+//! The subset of JSONPath that definitions use: fields, indices, slices, `[*]` and filters such as
+//! `[?(@.type=='Ready')]`.
 
 use serde_json::Value;
 
@@ -13,12 +14,51 @@ enum Step {
     Field(String),
     Index(i64),
     Every,
-    /// Those elements whose value at a path equals, or does not equal, a text.
+    /// From an index up to another one.
+    Slice(Option<i64>, Option<i64>),
+    /// Those elements that have a value at a path, and one that compares as it should.
     Where {
-        path: Vec<String>,
-        equal: bool,
-        value: String,
+        path: Box<JsonPath>,
+        comparison: Option<(Comparison, String)>,
     },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Comparison {
+    /// The operators, longer ones before those that they start with.
+    const ALL: [(&str, Self); 6] = [
+        ("==", Self::Equal),
+        ("!=", Self::NotEqual),
+        ("<=", Self::LessOrEqual),
+        (">=", Self::GreaterOrEqual),
+        ("<", Self::Less),
+        (">", Self::Greater),
+    ];
+
+    fn holds(self, found: &Value, wanted: &str) -> bool {
+        let order = match (found.as_f64(), wanted.parse::<f64>()) {
+            (Some(found), Ok(wanted)) => found.partial_cmp(&wanted),
+            _ => Some(text(found).as_str().cmp(wanted)),
+        };
+        let Some(order) = order else { return false };
+        match self {
+            Self::Equal => order.is_eq(),
+            Self::NotEqual => order.is_ne(),
+            Self::Less => order.is_lt(),
+            Self::LessOrEqual => order.is_le(),
+            Self::Greater => order.is_gt(),
+            Self::GreaterOrEqual => order.is_ge(),
+        }
+    }
 }
 
 /// The path is not one that can be followed here.
@@ -98,22 +138,34 @@ impl Step {
         match (self, value) {
             (Self::Field(name), _) => value.get(name).into_iter().collect(),
             (Self::Index(index), Value::Array(items)) => {
-                let length = i64::try_from(items.len()).unwrap_or(i64::MAX);
-                let index = if *index < 0 { length + index } else { *index };
-                usize::try_from(index).ok().and_then(|index| items.get(index)).into_iter().collect()
+                place(*index, items.len()).and_then(|index| items.get(index)).into_iter().collect()
+            }
+            (Self::Slice(from, to), Value::Array(items)) => {
+                let place = |index: i64| place(index, items.len()).unwrap_or(0).min(items.len());
+                let (from, to) = (from.map_or(0, place), to.map_or(items.len(), place));
+                items.get(from..to).unwrap_or_default().iter().collect()
             }
             (Self::Every, Value::Array(items)) => items.iter().collect(),
             (Self::Every, Value::Object(fields)) => fields.values().collect(),
-            (Self::Where { path, equal, value: wanted }, Value::Array(items)) => {
+            (Self::Where { path, comparison }, Value::Array(items)) => {
                 let is_wanted = |item: &&Value| {
-                    let found = path.iter().try_fold(*item, |value, name| value.get(name));
-                    found.is_some_and(|found| (text(found) == *wanted) == *equal)
+                    let compares = |found: &Value| match comparison {
+                        Some((comparison, wanted)) => comparison.holds(found, wanted),
+                        None => true,
+                    };
+                    path.first(item).is_some_and(compares)
                 };
                 items.iter().filter(is_wanted).collect()
             }
             _ => Vec::new(),
         }
     }
+}
+
+/// An index from the front; negative ones count from the back.
+fn place(index: i64, length: usize) -> Option<usize> {
+    let length = i64::try_from(length).unwrap_or(i64::MAX);
+    usize::try_from(if index < 0 { length + index } else { index }).ok()
 }
 
 /// A scalar as text, as selectors and columns compare it.
@@ -142,9 +194,15 @@ fn field(text: &str) -> (String, &str) {
 /// Where the bracket closes, quotes respected.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
+    let mut depth = 0_usize;
+    let mut escaped = false;
     for (at, c) in text.char_indices() {
         match (quote, c) {
-            (None, ']') => return Some(at),
+            _ if escaped => escaped = false,
+            (_, '\\') => escaped = true,
+            (None, ']') if depth == 0 => return Some(at),
+            (None, ']') => depth -= 1,
+            (None, '[') => depth += 1,
             (None, '\'' | '"') => quote = Some(c),
             (Some(open), c) if c == open => quote = None,
             _ => {}
@@ -159,17 +217,63 @@ fn bracket(text: &str) -> Option<Step> {
         return Some(Step::Every);
     }
     if let Some(name) = unquote(text) {
-        return Some(Step::Field(name.to_owned()));
+        return Some(Step::Field(unescape(name)));
     }
     if let Some(condition) = text.strip_prefix("?(").and_then(|text| text.strip_suffix(')')) {
-        let (equal, operator) = if condition.contains("!=") { (false, "!=") } else { (true, "==") };
-        let (path, value) = condition.split_once(operator)?;
-        let path = path.trim().strip_prefix("@.")?;
-        let value = value.trim();
-        let value = unquote(value).unwrap_or(value).to_owned();
-        return Some(Step::Where { path: path.split('.').map(str::to_owned).collect(), equal, value });
+        let (path, comparison) = match compared(condition) {
+            Some((path, comparison, value)) => {
+                let value = value.trim();
+                let value = unquote(value).map_or_else(|| value.to_owned(), unescape);
+                (path, Some((comparison, value)))
+            }
+            None => (condition, None),
+        };
+        let path = path.trim().strip_prefix('@')?;
+        let path = Box::new(JsonPath::parse(path).ok().filter(|path| !path.steps.is_empty())?);
+        return Some(Step::Where { path, comparison });
+    }
+    if let Some((from, to)) = text.split_once(':') {
+        let bound = |text: &str| match text.trim() {
+            "" => Some(None),
+            text => text.parse().ok().map(Some),
+        };
+        return Some(Step::Slice(bound(from)?, bound(to)?));
     }
     text.parse().ok().map(Step::Index)
+}
+
+/// The first comparison of a condition that is not inside of quotes.
+fn compared(condition: &str) -> Option<(&str, Comparison, &str)> {
+    let mut quote = None;
+    for (at, c) in condition.char_indices() {
+        match (quote, c) {
+            (None, '\'' | '"') => quote = Some(c),
+            (Some(open), c) if c == open => quote = None,
+            (None, _) => {
+                let rest = &condition[at..];
+                let found = Comparison::ALL.iter().find(|(operator, _)| rest.starts_with(operator));
+                if let Some((operator, comparison)) = found {
+                    return Some((&condition[..at], *comparison, &rest[operator.len()..]));
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Kubernetes wants dots escaped in brackets too: `labels['example\.com/name']`.
+fn unescape(name: &str) -> String {
+    let mut plain = String::new();
+    let mut characters = name.chars();
+    while let Some(c) = characters.next() {
+        if c == '\\' {
+            plain.extend(characters.next());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
 }
 
 fn unquote(text: &str) -> Option<&str> {
@@ -187,13 +291,15 @@ mod tests {
     fn each_kind_of_step_is_followed() {
         let object = json!({
             "spec": {"color": "red", "a.b": 1, "list": [1, 2, 3]},
-            "status": {"conditions": [{"type": "A", "status": "False"}, {"type": "Ready", "status": "True"}]},
+            "status": {"conditions": [{"type": "A", "status": "False", "count": 2},
+                {"type": "Ready", "status": "True", "count": 10, "reason": "a==b"}]},
         });
         let cases = [
             (".spec.color", json!(["red"])),
             ("{.spec.color}", json!(["red"])),
             ("spec.color", json!(["red"])),
             (".spec['a.b']", json!([1])),
+            (r".spec['a\.b']", json!([1])),
             (r".spec.a\.b", json!([1])),
             (".spec.list[0]", json!([1])),
             (".spec.list[-1]", json!([3])),
@@ -201,6 +307,14 @@ mod tests {
             (".status.conditions[?(@.type=='Ready')].status", json!(["True"])),
             (r#".status.conditions[?(@.type == "Ready")].status"#, json!(["True"])),
             (".status.conditions[?(@.type!='Ready')].status", json!(["False"])),
+            (r".status.conditions[?(@['type']=='Ready')].status", json!(["True"])),
+            (".status.conditions[?(@.reason)].type", json!(["Ready"])),
+            (".status.conditions[?(@.count > 9)].type", json!(["Ready"])),
+            (".status.conditions[?(@.count<=9)].type", json!(["A"])),
+            (".status.conditions[?(@.reason=='a==b')].type", json!(["Ready"])),
+            (".spec.list[1:]", json!([2, 3])),
+            (".spec.list[:-1]", json!([1, 2])),
+            (".spec.list[2:1]", json!([])),
             (".spec.nothing.here", json!([])),
         ];
         for (path, expected) in cases {
@@ -212,8 +326,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_followed_is_refused() {
-        for path in [".", ".a..b", ".a[", ".a[x]", ".a[?(@.b)]", ".a]b["] {
-            assert!(JsonPath::parse(path).is_err() || path == ".a]b[", "{path}");
+        for path in [".", ".a..b", ".a[", ".a[x]", ".a[?(b)]", ".a[?(@)]", ".a[1:x]"] {
+            assert!(JsonPath::parse(path).is_err(), "{path}");
         }
     }
 

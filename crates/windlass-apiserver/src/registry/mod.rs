@@ -1,6 +1,7 @@
 //! Which resources there are.
 
 mod builtin;
+mod columns;
 pub(crate) mod crd;
 mod jsonpath;
 mod resource;

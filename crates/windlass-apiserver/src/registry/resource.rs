@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde_json::Value;
 use windlass_store as store;
 
 use super::jsonpath::JsonPath;
 use crate::api::{Layout, Subject};
+use crate::machinery::types::StructId;
 use crate::machinery::{Rules, Schema, Shape};
 
 /// A resource: one kind of object in one version.
@@ -25,8 +27,10 @@ pub(crate) struct Resource {
     pub(crate) subresources: Vec<Subresource>,
     pub(crate) behaviour: Behaviour,
     pub(crate) strategy: Strategy,
-    /// What objects must look like; built-in kinds are stored as they come.
+    /// What objects of a definition must look like.
     pub(crate) schema: Option<ObjectSchema>,
+    /// The type of a built-in kind.
+    pub(crate) type_id: Option<StructId>,
     /// Which lists and maps merge, for those who own fields.
     pub(crate) shape: Arc<Shape>,
     pub(crate) columns: Vec<Column>,
@@ -185,8 +189,10 @@ pub(crate) enum Cell {
     Age(JsonPath),
     /// How many entries there are at the path.
     Count(JsonPath),
-    /// Replicas that are ready of those that are wanted.
-    Ratio(JsonPath, JsonPath),
+    /// The number at the path, 0 if there is none.
+    Number(JsonPath),
+    /// What a function makes of the object and the time.
+    Made(fn(&Value, SystemTime) -> Value),
 }
 
 impl Resource {

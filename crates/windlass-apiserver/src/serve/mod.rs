@@ -39,20 +39,36 @@ use crate::server::ApiServer;
 use crate::tokens::same;
 use stall::Impatient;
 
-/// How long a client may take to agree on how to encrypt, and to send the head of a request.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// How long requests may take to end once the server stops.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// The longest head of a request.
-const MAX_HEAD: u32 = 64 * 1024;
+/// What clients may take before they have said who they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// How many connections there may be. Each costs memory.
+    pub connections: usize,
+    /// How many requests one connection may have under way.
+    pub streams: u32,
+    /// The longest head of a request, in bytes.
+    pub head: u32,
+    /// How long a client may take to agree on how to encrypt, and to send the head of a request.
+    pub patience: Duration,
+    /// How long a client may take to accept the next byte of an answer.
+    pub stall: Duration,
+}
 
-/// How many connections there may be. Each costs memory before anybody has said who they are.
-const MAX_CONNECTIONS: usize = 4096;
-
-/// How many requests one connection may have under way.
-const MAX_STREAMS: u32 = 1000;
+impl Default for Bounds {
+    fn default() -> Self {
+        // Far above what a network that works needs.
+        Self {
+            connections: 4096,
+            streams: 1000,
+            head: 64 * 1024,
+            patience: Duration::from_secs(10),
+            stall: Duration::from_secs(60),
+        }
+    }
+}
 
 /// Why the API cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -75,8 +91,19 @@ pub async fn serve(
     credentials: Arc<Credentials>,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
+    serve_within(Bounds::default(), server, listener, credentials, shutdown).await
+}
+
+/// Serves the API as [`serve`] does, with other bounds for clients.
+pub async fn serve_within(
+    bounds: Bounds,
+    server: ApiServer,
+    listener: TcpListener,
+    credentials: Arc<Credentials>,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
     let tls = acceptor(&credentials, listener.local_addr()?.ip())?;
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let connections = Arc::new(Semaphore::new(bounds.connections));
     let graceful = GracefulShutdown::new();
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
@@ -98,7 +125,7 @@ pub async fn serve(
         let tls = tls.clone();
         tokio::spawn(async move {
             let _permit = permit;
-            connection(stream, tls, gate, watcher).await;
+            connection(stream, tls, gate, bounds, watcher).await;
         });
     }
     drop(listener);
@@ -112,11 +139,15 @@ async fn connection(
     stream: TcpStream,
     tls: TlsAcceptor,
     gate: Gate,
+    bounds: Bounds,
     watcher: hyper_util::server::graceful::Watcher,
 ) {
     // Small answers should not wait for each other.
     let _ = stream.set_nodelay(true);
-    let Ok(Ok(stream)) = timeout(PATIENCE, tls.accept(Impatient::new(stream))).await else { return };
+    let Ok(Ok(stream)) = timeout(bounds.patience, tls.accept(Impatient::new(stream, bounds.stall))).await
+    else {
+        return;
+    };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let by_certificate = certificate.and_then(|certificate| subject(certificate));
     let service = service_fn(move |request| {
@@ -124,12 +155,16 @@ async fn connection(
         async move { Ok::<_, Infallible>(gate.answer(request, by_certificate).await) }
     });
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(MAX_HEAD as usize);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(bounds.patience)
+        .max_buf_size(bounds.head as usize);
     builder
         .http2()
         .timer(TokioTimer::new())
-        .max_header_list_size(MAX_HEAD)
-        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(bounds.head)
+        .max_concurrent_streams(bounds.streams)
         .keep_alive_interval(Some(Duration::from_secs(30)))
         .keep_alive_timeout(Duration::from_secs(20));
     let connection = builder.serve_connection(TokioIo::new(stream), service);

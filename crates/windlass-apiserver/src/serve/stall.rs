@@ -9,18 +9,17 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How long the other end may take to accept the next byte.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// A connection that fails when writing to it stalls.
 pub(super) struct Impatient<T> {
     inner: T,
+    /// How long the other end may take to accept the next byte.
+    patience: Duration,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<T> Impatient<T> {
-    pub(super) fn new(inner: T) -> Self {
-        Self { inner, stalled: None }
+    pub(super) fn new(inner: T, patience: Duration) -> Self {
+        Self { inner, patience, stalled: None }
     }
 
     fn judge<O>(&mut self, context: &mut Context<'_>, result: Poll<io::Result<O>>) -> Poll<io::Result<O>> {
@@ -28,7 +27,8 @@ impl<T> Impatient<T> {
             self.stalled = None;
             return result;
         }
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep_until(Instant::now() + PATIENCE)));
+        let end = Instant::now() + self.patience;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep_until(end)));
         match stalled.as_mut().poll(context) {
             Poll::Ready(()) => {
                 Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read")))

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::Call;
 use crate::api::{BodyFormat, Failure, FieldValidation};
 use crate::decode::{self, Document};
-use crate::machinery::{Cause, check_metadata, depth};
+use crate::machinery::{Cause, check_metadata, depth, types};
 use crate::proto;
 
 /// How much of a body that cannot be read an error repeats.
@@ -16,17 +16,29 @@ impl Call {
     /// Reads an object of this resource. Built-in kinds may leave out what the path says already.
     pub(crate) fn read_object(&self, body: &Bytes, warnings: &mut Vec<String>) -> Result<Value, Failure> {
         let document = self.read_document(body)?;
-        self.complain(
-            warnings,
-            document.duplicates.iter().map(|field| format!("duplicate field {field:?}")),
-        )?;
         let mut object = document.value;
         let Value::Object(fields) = &mut object else {
             return Err(self.unrecognised("json: cannot unmarshal the document into an object", body));
         };
         self.check_type(fields, body)?;
         self.check_metadata_types(&object)?;
+        let duplicates = document.duplicates.iter().map(|field| format!("duplicate field {field:?}"));
+        let unknown = self.drop_unknown(&mut object)?;
+        self.complain(warnings, duplicates.chain(unknown))?;
         Ok(object)
+    }
+
+    /// Drops what a built-in kind does not have, and says what that was. Definitions are looked at later,
+    /// when everybody who may change an object has done so.
+    pub(super) fn drop_unknown(&self, object: &mut Value) -> Result<Vec<String>, Failure> {
+        let Some(id) = self.resource.type_id else { return Ok(Vec::new()) };
+        let unknown = types::tidy(types::catalogue(), id, object).map_err(|misfit| {
+            let (kind, version) = (&self.resource.kind, &self.resource.version);
+            Failure::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: {misfit}"
+            ))
+        })?;
+        Ok(unknown.into_iter().map(|field| format!("unknown field {field:?}")).collect())
     }
 
     pub(crate) fn read_document(&self, body: &Bytes) -> Result<Document, Failure> {

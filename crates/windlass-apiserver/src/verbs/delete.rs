@@ -85,21 +85,18 @@ impl Call {
         Ok(Reply::json(StatusCode::OK, body))
     }
 
-    pub(super) async fn evict(&self, _body: &Bytes) -> Result<Reply, Failure> {
-        self.remove(self.name(), &DeleteOptions::default()).await?;
-        Ok(Reply::json(StatusCode::CREATED, Status::success(None).to_json()))
+    fn read_delete_options(&self, body: &Bytes) -> Result<DeleteOptions, Failure> {
+        let value = if body.is_empty() { Value::Null } else { self.read_document(body)?.value };
+        self.delete_options(&value)
     }
 
-    fn read_delete_options(&self, body: &Bytes) -> Result<DeleteOptions, Failure> {
+    /// What a request and its body say about how to delete.
+    pub(super) fn delete_options(&self, value: &Value) -> Result<DeleteOptions, Failure> {
         let mut options = DeleteOptions {
             propagation: self.query.propagation,
             dry_run: self.query.dry_run,
             ..DeleteOptions::default()
         };
-        if body.is_empty() {
-            return Ok(options);
-        }
-        let value = self.read_document(body)?.value;
         let text = |value: &Value| value.as_str().map(str::to_owned);
         options.uid = text(&value["preconditions"]["uid"]);
         options.resource_version = text(&value["preconditions"]["resourceVersion"]);

@@ -4,6 +4,7 @@ mod body;
 mod convert;
 mod create;
 mod delete;
+mod evict;
 mod names;
 mod patch;
 mod prepare;

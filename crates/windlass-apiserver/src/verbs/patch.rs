@@ -9,7 +9,7 @@ use super::prepare::text;
 use super::update::Part;
 use super::{Call, Written};
 use crate::api::{Failure, PatchFormat, StatusCause};
-use crate::decode;
+use crate::decode::{self, Document};
 use crate::machinery::{ApplyError, Cause, JsonPatch, JsonPatchError, merge_patch, strategic_merge_patch};
 use crate::response::Reply;
 
@@ -30,28 +30,38 @@ impl Call {
             return Err(patch_options(Cause::forbidden("force", "may not be specified for non-apply patch")));
         }
         let mut warnings = Vec::new();
-        let patch = self.read_patch(format, body)?;
+        let mut said = Vec::new();
+        let patch = self.read_patch(format, body, &mut warnings)?;
         let written = self
             .rewrite(part, Ownership::Creator, &mut warnings, |old| {
-                let new = patch.apply(self, old)?;
+                let mut new = patch.apply(self, old)?;
                 self.check_patched(old, &new)?;
+                let unknown = self.drop_unknown(&mut new)?;
+                said.clear();
+                self.complain(&mut said, unknown.into_iter())?;
                 Ok(new)
             })
             .await?;
+        warnings.append(&mut said);
         let mut reply = self.reply(StatusCode::OK, written)?;
         reply.warnings = warnings;
         Ok(reply)
     }
 
-    pub(super) fn read_json(&self, body: &Bytes) -> Result<Value, Failure> {
-        let document = decode::json(body).map_err(|error| {
+    pub(super) fn read_json(&self, body: &Bytes) -> Result<Document, Failure> {
+        decode::json(body).map_err(|error| {
             Failure::bad_request(format!("error decoding patch: {}", decode::describe(&error, body)))
-        });
-        document.map(|document| document.value)
+        })
     }
 
-    fn read_patch(&self, format: PatchFormat, body: &Bytes) -> Result<Patch, Failure> {
-        let value = self.read_json(body)?;
+    fn read_patch(
+        &self,
+        format: PatchFormat,
+        body: &Bytes,
+        warnings: &mut Vec<String>,
+    ) -> Result<Patch, Failure> {
+        let Document { value, duplicates } = self.read_json(body)?;
+        self.complain(warnings, duplicates.iter().map(|field| format!("duplicate field {field:?}")))?;
         match format {
             PatchFormat::Json => JsonPatch::parse(&value).map(Patch::Json).map_err(json_failure),
             _ if !value.is_object() => {
@@ -111,6 +121,17 @@ impl Call {
             if let Some(given) = given {
                 config["metadata"]["managedFields"] = given;
             }
+        }
+        let is_it = config["kind"] == *self.resource.kind;
+        if let Some(unknown) = if is_it { self.drop_unknown(&mut config)? } else { Vec::new() }.first() {
+            let (api_version, kind) = (self.resource.api_version(), &self.resource.kind);
+            let field = unknown.trim_start_matches("unknown field ").trim_matches('"');
+            return Err(Failure::bad_request(format!(
+                "failed to create typed patch object ({}/{}; {api_version}, Kind={kind}): .{field}: field not \
+                 declared in schema",
+                self.namespace,
+                self.name()
+            )));
         }
         let force = self.query.force.unwrap_or_default();
         let merge = |live: &Value| -> Result<Value, Failure> {

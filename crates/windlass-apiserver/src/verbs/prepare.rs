@@ -8,6 +8,7 @@ use super::Call;
 use super::update::Part;
 use crate::machinery::Cause;
 use crate::registry::{Behaviour, crd};
+use crate::webhook;
 
 /// A text of the metadata, empty if it is not there.
 pub(super) fn text<'a>(object: &'a Value, name: &str) -> &'a str {
@@ -263,6 +264,7 @@ pub(super) fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Vec<
             }
             causes
         }
+        _ if call.resource.group == "admissionregistration.k8s.io" => webhook::check(object),
         _ => Vec::new(),
     }
 }

@@ -26,7 +26,7 @@ impl Call {
 
     pub(super) async fn patch_scale(&self, paths: &ScalePaths, body: &Bytes) -> Result<Reply, Failure> {
         let format = PatchFormat::of(&self.headers, self.resource.strategy.custom)?;
-        let patch = self.read_json(body)?;
+        let patch = self.read_json(body)?.value;
         self.set_scale(paths, |old| {
             let current = scale(old, paths);
             match format {

@@ -16,7 +16,9 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::hook::Target;
+use super::hook::{Place, Target};
+use super::service;
+use crate::server::Inner;
 
 /// The longest answer of a webhook.
 const MAX_ANSWER: usize = 3 * 1024 * 1024;
@@ -24,8 +26,10 @@ const MAX_ANSWER: usize = 3 * 1024 * 1024;
 /// Why a webhook did not answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CallError {
-    #[error("a webhook is called by its url; services do not run here")]
-    NoUrl,
+    #[error("it has neither a url nor a service")]
+    Nowhere,
+    #[error("no address is known of service {0:?}")]
+    NoAddress(String),
     #[error("{0:?} is not a url that can be called")]
     Url(String),
     #[error("no answer within {} s", .0.as_secs())]
@@ -43,28 +47,58 @@ pub(super) enum CallError {
 }
 
 /// Sends a question and reads the answer.
-pub(super) async fn post(target: &Target, patience: Duration, question: &Value) -> Result<Value, CallError> {
-    timeout(patience, call(target, question)).await.map_err(|_| CallError::Timeout(patience))?
+pub(super) async fn post(
+    server: &Inner,
+    target: &Target,
+    patience: Duration,
+    question: &Value,
+) -> Result<Value, CallError> {
+    let address = Address::of(server, &target.place)?;
+    let call = call(&address, &target.ca_bundle, question);
+    timeout(patience, call).await.map_err(|_| CallError::Timeout(patience))?
 }
 
-async fn call(target: &Target, question: &Value) -> Result<Value, CallError> {
-    if target.url.is_empty() {
-        return Err(CallError::NoUrl);
+/// Where to connect to, and what to ask for there.
+struct Address {
+    host: String,
+    port: u16,
+    /// What the certificate must be good for, and what the request says it is for.
+    name: String,
+    path: String,
+}
+
+impl Address {
+    fn of(server: &Inner, place: &Place) -> Result<Self, CallError> {
+        match place {
+            Place::Nowhere => Err(CallError::Nowhere),
+            Place::Service(reference, path) => {
+                let found = service::resolve(server, reference);
+                let (host, port) = found.ok_or_else(|| CallError::NoAddress(reference.host()))?;
+                Ok(Self { host, port, name: reference.host(), path: path.clone() })
+            }
+            Place::Url(text) => {
+                let invalid = || CallError::Url(text.clone());
+                let url: Uri = text.parse().map_err(|_| invalid())?;
+                let host = url.host().filter(|_| url.scheme_str() == Some("https")).ok_or_else(invalid)?;
+                let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+                let path = url.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+                Ok(Self { name: host.clone(), host, port: url.port_u16().unwrap_or(443), path })
+            }
+        }
     }
-    let invalid = || CallError::Url(target.url.clone());
-    let url: Uri = target.url.parse().map_err(|_| invalid())?;
-    let host = url.host().filter(|_| url.scheme_str() == Some("https")).ok_or_else(invalid)?;
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    let port = url.port_u16().unwrap_or(443);
-    let name = ServerName::try_from(host.to_owned()).map_err(|_| invalid())?;
-    let stream = TcpStream::connect((host, port)).await.map_err(CallError::Connect)?;
-    let stream = connector(&target.ca_bundle)?.connect(name, stream).await.map_err(CallError::Connect)?;
+}
+
+async fn call(address: &Address, ca_bundle: &[u8], question: &Value) -> Result<Value, CallError> {
+    let Address { host, port, name: certified, path } = address;
+    let name = ServerName::try_from(certified.clone()).map_err(|_| CallError::Url(certified.clone()))?;
+    let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(CallError::Connect)?;
+    let stream = connector(ca_bundle)?.connect(name, stream).await.map_err(CallError::Connect)?;
 
     let http = |error: &dyn std::fmt::Display| CallError::Http(error.to_string());
     let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| http(&error))?;
-    let request = Request::post(url.path_and_query().map_or("/", |path| path.as_str()))
-        .header("host", format!("{host}:{port}"))
+    let request = Request::post(path)
+        .header("host", format!("{certified}:{port}"))
         .header("content-type", "application/json")
         .header("accept", "application/json")
         .body(Full::new(Bytes::from(question.to_string())))

@@ -1,1 +1,286 @@
-//! Cluster: references, conditions, versions, deletion of descendants.
+//! The Cluster controller: what a Cluster is made of, what it says, and how it goes.
+//!
+//! What it decides is in [`windlass_engine::cluster`]; here it is read and written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use serde_json::json;
+use windlass_api::cluster::{
+    Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachinePool, MachineSet,
+};
+use windlass_api::conditions::{PAUSED, reason};
+use windlass_api::names::{CLUSTER_FINALIZER, CLUSTER_NAME_LABEL, PAUSED_ANNOTATION};
+use windlass_engine::cluster::deletion::{Deletion, Descendant, DescendantKind, awaits_hook, next};
+use windlass_engine::cluster::{ControlPlaneSeen, Descendants, Observed, decide};
+use windlass_engine::condition::{self, Finding};
+use windlass_engine::contract;
+use windlass_reconcile::{
+    Cache, Context, EventType, Kind, Manager, ObjectKey, Outcome, Reconciler, WriteError,
+};
+
+use crate::external::{External, ExternalError, Externals};
+use crate::merge_patch;
+use crate::references::{claim, ignore_gone, read, release};
+
+/// How much time is between two looks at one Cluster: it has thousands of Machines below it.
+const PACE: Duration = Duration::from_secs(1);
+
+/// Reconciles Clusters.
+pub struct Clusters {
+    clusters: Cache<Cluster>,
+    deployments: Cache<MachineDeployment>,
+    sets: Cache<MachineSet>,
+    pools: Cache<MachinePool>,
+    machines: Cache<Machine>,
+    externals: Externals,
+    topology: bool,
+}
+
+/// Why a reconcile of a Cluster failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// A write failed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// An object of a provider could not be had.
+    #[error(transparent)]
+    External(#[from] ExternalError),
+}
+
+impl Clusters {
+    /// Adds the Cluster controller to a manager. `topology` says whether the topology controller runs, too: it then asks
+    /// extensions before a Cluster is deleted, and this one waits for it.
+    pub fn register(manager: &Manager, externals: Externals, topology: bool) {
+        let clusters: Cache<Cluster> = manager.cache();
+        let (deployments, sets) = (manager.cache(), manager.cache());
+        let (pools, machines) = (manager.cache(), manager.cache());
+        let referring = clusters.clone();
+        manager
+            .controller("cluster", &clusters)
+            .pace(PACE)
+            .watches(&deployments, |group: &MachineDeployment| cluster_key(group, &group.spec.cluster_name))
+            .watches(&sets, |set: &MachineSet| cluster_key(set, &set.spec.cluster_name))
+            .watches(&pools, |pool: &MachinePool| cluster_key(pool, &pool.spec.cluster_name))
+            .watches(&machines, |machine: &Machine| cluster_key(machine, &machine.spec.cluster_name))
+            .on_dynamic(move |object| referring_to(&referring, object))
+            .register(Self {
+                clusters: clusters.clone(),
+                deployments,
+                sets,
+                pools,
+                machines,
+                externals,
+                topology,
+            });
+    }
+}
+
+fn cluster_key<K: kube::Resource>(object: &K, cluster: &str) -> Vec<ObjectKey> {
+    vec![ObjectKey::new(object.meta().namespace.clone().unwrap_or_default(), cluster)]
+}
+
+/// The Clusters that point to an object. It may be there before it has its owner.
+fn referring_to(clusters: &Cache<Cluster>, object: &DynamicObject) -> Vec<ObjectKey> {
+    let Some(types) = &object.types else { return Vec::new() };
+    let group = types.api_version.split_once('/').map_or("", |(group, _)| group);
+    let name = object.name_any();
+    let is = |reference: &ContractVersionedObjectReference| {
+        reference.kind == types.kind && reference.api_group == group && reference.name == name
+    };
+    let found =
+        clusters.in_namespace(&object.namespace().unwrap_or_default()).into_iter().filter(|cluster| {
+            [&cluster.spec.infrastructure_ref, &cluster.spec.control_plane_ref].into_iter().flatten().any(is)
+        });
+    found.map(|cluster| ObjectKey::of(cluster.as_ref())).collect()
+}
+
+impl Reconciler for Clusters {
+    type Error = ClusterError;
+
+    async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, ClusterError> {
+        let Some(cluster) = self.clusters.get(key) else { return Ok(Outcome::done()) };
+        let cluster = cluster.as_ref();
+        if is_paused(cluster) {
+            return self.say_paused(context, cluster).await;
+        }
+        let deleting = cluster.metadata.deletion_timestamp.is_some();
+        if !deleting && !cluster.finalizers().iter().any(|has| has == CLUSTER_FINALIZER) {
+            let mut finalizers = cluster.finalizers().to_vec();
+            finalizers.push(CLUSTER_FINALIZER.to_owned());
+            let patch = json!({"metadata": {"finalizers": finalizers}});
+            ignore_gone(context.writer().patch(cluster, patch).await)?;
+            return Ok(Outcome::done());
+        }
+
+        let spec = &cluster.spec;
+        let infrastructure = read(
+            &self.externals,
+            context,
+            &key.namespace,
+            spec.infrastructure_ref.as_ref(),
+            contract::infrastructure_cluster,
+        )
+        .await;
+        let control_plane = read(
+            &self.externals,
+            context,
+            &key.namespace,
+            spec.control_plane_ref.as_ref(),
+            |object, contract| ControlPlaneSeen::of(object, contract::control_plane(object, contract)),
+        )
+        .await;
+        claim(context, cluster, &key.name, infrastructure.external.as_ref()).await?;
+        claim(context, cluster, &key.name, control_plane.external.as_ref()).await?;
+
+        let belongs = Belongs::read(self, key);
+        let descendants = belongs.descendants();
+        let step = deleting.then(|| {
+            let hook = awaits_hook(cluster, self.topology);
+            next(cluster, &descendants, &control_plane.referenced, &infrastructure.referenced, hook)
+        });
+        if let Some(step) = &step {
+            let externals = (control_plane.external.as_ref(), infrastructure.external.as_ref());
+            self.delete(context, cluster, step, externals).await?;
+            if *step == Deletion::Release {
+                release(context, cluster, CLUSTER_FINALIZER).await?;
+                return Ok(Outcome::done());
+            }
+        }
+        let observed = Observed {
+            cluster,
+            infrastructure: infrastructure.referenced,
+            control_plane: control_plane.referenced,
+            descendants,
+            deletion: step,
+            paused: false,
+        };
+        self.write(context, cluster, &observed).await?;
+        match infrastructure.error.or(control_plane.error) {
+            Some(error) => Err(error.into()),
+            None => Ok(Outcome::done()),
+        }
+    }
+}
+
+impl Clusters {
+    async fn write(
+        &self,
+        context: &Context,
+        cluster: &Cluster,
+        observed: &Observed<'_>,
+    ) -> Result<(), ClusterError> {
+        let decision = decide(observed, context.now());
+        let mut read = None;
+        if let Some(endpoint) = &decision.endpoint {
+            let patch = json!({"spec": {"controlPlaneEndpoint": endpoint}});
+            read = Some(context.writer::<Cluster>().patch(cluster, patch).await?);
+        }
+        if let Some(status) = merge_patch::between(&cluster.status, &decision.status) {
+            let read = read.as_ref().unwrap_or(cluster);
+            ignore_gone(context.writer().patch_status(read, json!({"status": status})).await)?;
+        }
+        if cluster.status.phase != decision.status.phase
+            && let Some(phase) = &decision.status.phase
+        {
+            context.event(cluster, EventType::Normal, phase.as_str(), format!("Cluster is {phase}"));
+        }
+        Ok(())
+    }
+
+    /// Deletes what is next, and nothing that the Cluster does not own.
+    async fn delete(
+        &self,
+        context: &Context,
+        cluster: &Cluster,
+        step: &Deletion,
+        (control_plane, infrastructure): (Option<&External>, Option<&External>),
+    ) -> Result<(), WriteError> {
+        let owned = |external: &External| {
+            external.object.owner_references().iter().any(|owner| Some(&owner.uid) == cluster.uid().as_ref())
+        };
+        let external = match step {
+            Deletion::Workers(descendants) | Deletion::ControlPlaneMachines(descendants) => {
+                for descendant in descendants.iter().filter(|descendant| descendant.delete) {
+                    self.delete_descendant(context, descendant).await?;
+                }
+                return Ok(());
+            }
+            Deletion::ControlPlane { delete: true, .. } => control_plane,
+            Deletion::Infrastructure { delete: true, .. } => infrastructure,
+            _ => None,
+        };
+        if let Some(external) = external.filter(|external| owned(external)) {
+            ignore_gone(context.writer_of(&external.kind.resource).delete(&external.object).await)?;
+        }
+        Ok(())
+    }
+
+    async fn delete_descendant(&self, context: &Context, descendant: &Descendant) -> Result<(), WriteError> {
+        let key = ObjectKey::new(&context.key().namespace, &descendant.name);
+        match descendant.kind {
+            DescendantKind::MachineDeployment => delete(context, self.deployments.get(&key)).await,
+            DescendantKind::MachineSet => delete(context, self.sets.get(&key)).await,
+            DescendantKind::MachinePool => delete(context, self.pools.get(&key)).await,
+            DescendantKind::Machine => delete(context, self.machines.get(&key)).await,
+        }
+    }
+
+    async fn say_paused(&self, context: &Context, cluster: &Cluster) -> Result<Outcome, ClusterError> {
+        let mut status = cluster.status.clone();
+        let by_spec = cluster.spec.paused == Some(true);
+        let why = if by_spec { "spec.paused is true" } else { "annotation cluster.x-k8s.io/paused is set" };
+        let paused = Finding::yes(PAUSED, reason::PAUSED).because(why);
+        condition::set(&mut status.conditions, paused, cluster.metadata.generation, context.now());
+        if let Some(status) = merge_patch::between(&cluster.status, &status) {
+            ignore_gone(context.writer().patch_status(cluster, json!({"status": status})).await)?;
+        }
+        Ok(Outcome::done())
+    }
+}
+
+async fn delete<K: Kind + kube::Resource<DynamicType = ()>>(
+    context: &Context,
+    object: Option<Arc<K>>,
+) -> Result<(), WriteError> {
+    match object {
+        Some(object) => ignore_gone(context.writer().delete(object.as_ref()).await),
+        None => Ok(()),
+    }
+}
+
+/// What carries the name of a Cluster.
+struct Belongs {
+    deployments: Vec<Arc<MachineDeployment>>,
+    sets: Vec<Arc<MachineSet>>,
+    pools: Vec<Arc<MachinePool>>,
+    machines: Vec<Arc<Machine>>,
+}
+
+impl Belongs {
+    fn read(controller: &Clusters, key: &ObjectKey) -> Self {
+        let labels = BTreeMap::from([(CLUSTER_NAME_LABEL.to_owned(), key.name.clone())]);
+        Self {
+            deployments: controller.deployments.labelled(&key.namespace, &labels),
+            sets: controller.sets.labelled(&key.namespace, &labels),
+            pools: controller.pools.labelled(&key.namespace, &labels),
+            machines: controller.machines.labelled(&key.namespace, &labels),
+        }
+    }
+
+    fn descendants(&self) -> Descendants<'_> {
+        Descendants {
+            machine_deployments: self.deployments.iter().map(AsRef::as_ref).collect(),
+            machine_sets: self.sets.iter().map(AsRef::as_ref).collect(),
+            machine_pools: self.pools.iter().map(AsRef::as_ref).collect(),
+            machines: self.machines.iter().map(AsRef::as_ref).collect(),
+        }
+    }
+}
+
+fn is_paused(cluster: &Cluster) -> bool {
+    cluster.spec.paused == Some(true) || cluster.annotations().contains_key(PAUSED_ANNOTATION)
+}

@@ -1,1 +1,310 @@
-//! Machine.
+//! The Machine controller: one machine of a provider becomes one Node, and goes again in order.
+//!
+//! What it decides is in [`windlass_engine::machine`]; here it is read and written.
+
+mod deletion;
+mod drain;
+mod in_place;
+mod observe;
+mod ownership;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use serde_json::json;
+use windlass_api::cluster::{
+    Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachineSet,
+};
+use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL, PAUSED_ANNOTATION};
+use windlass_engine::machine::node::MACHINE_ANNOTATION;
+use windlass_engine::machine::{Decision, decide, paused_status};
+use windlass_reconcile::{
+    Cache, Context, EventType, GroupKind, Manager, ObjectKey, Outcome, Reconciler, Trigger, WriteError,
+};
+
+use crate::external::{ExternalError, Externals};
+use crate::workload::WorkloadAccess;
+use crate::workload_nodes::WorkloadNodes;
+
+pub use in_place::{NoUpdater, UpdateMachine, Updater};
+
+/// Field manager of the status of Machines.
+pub const FIELD_MANAGER: &str = "windlass-machine";
+/// Finalizer of Machines.
+pub const FINALIZER: &str = "machine.cluster.x-k8s.io";
+
+/// Reconciles Machines.
+pub struct Machines {
+    machines: Cache<Machine>,
+    clusters: Cache<Cluster>,
+    machine_sets: Cache<MachineSet>,
+    deployments: Cache<MachineDeployment>,
+    externals: Externals,
+    access: Arc<dyn WorkloadAccess>,
+    nodes: WorkloadNodes,
+    updater: Arc<dyn Updater>,
+    /// When the hook of a Machine wants to be asked again, and what it said. Only keeps us from asking too often.
+    retries: Mutex<BTreeMap<ObjectKey, (Timestamp, String)>>,
+}
+
+/// What the Machine controller uses besides the API.
+#[derive(Clone)]
+pub struct Parts {
+    /// Objects of providers.
+    pub externals: Externals,
+    /// Workload clusters.
+    pub access: Arc<dyn WorkloadAccess>,
+    /// Nodes of workload clusters.
+    pub nodes: WorkloadNodes,
+    /// Who updates machines in place.
+    pub updater: Arc<dyn Updater>,
+}
+
+/// Why a reconcile of a Machine failed.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// A write failed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// An object of a provider could not be had.
+    #[error(transparent)]
+    External(#[from] ExternalError),
+    /// An update in place does not go on.
+    #[error("{0}")]
+    Update(String),
+}
+
+impl Machines {
+    /// Adds the Machine controller to a manager.
+    pub fn register(manager: &Manager, parts: Parts) {
+        let machines: Cache<Machine> = manager.cache();
+        let clusters: Cache<Cluster> = manager.cache();
+        let machine_sets: Cache<MachineSet> = manager.cache();
+        let deployments: Cache<MachineDeployment> = manager.cache();
+        let trigger = Trigger::new();
+        on_nodes(&parts.nodes, &machines, &trigger);
+        let (of_cluster, of_deployment, of_external) = (machines.clone(), machines.clone(), machines.clone());
+        manager
+            .controller("machine", &machines)
+            .concurrency(50)
+            .watches_changes(&clusters, move |before, after| concerned_by_cluster(&of_cluster, before, after))
+            .watches_changes(&deployments, move |before, after| {
+                concerned_by_deployment(&of_deployment, before, after)
+            })
+            .on_dynamic(move |object| concerned_by_external(&of_external, object))
+            .triggered_by(&trigger)
+            .register(Self {
+                machines: machines.clone(),
+                clusters,
+                machine_sets,
+                deployments,
+                externals: parts.externals,
+                access: parts.access,
+                nodes: parts.nodes,
+                updater: parts.updater,
+                retries: Mutex::default(),
+            });
+    }
+}
+
+impl Reconciler for Machines {
+    type Error = MachineError;
+
+    async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, MachineError> {
+        let Some(machine) = self.machines.get(key) else {
+            self.forget_retry(key);
+            return Ok(Outcome::done());
+        };
+        let machine = machine.as_ref();
+        let cluster = self.clusters.get(&ObjectKey::new(&key.namespace, &machine.spec.cluster_name));
+        let deleting = machine.metadata.deletion_timestamp.is_some();
+        if cluster.is_none() && !deleting {
+            // It waits for its Cluster, whose arrival is an event.
+            return Ok(Outcome::done());
+        }
+        if is_paused(machine, cluster.as_deref()) {
+            if let Some(status) = paused_status(machine, context.now()) {
+                self.write_status(context, machine, status).await?;
+            }
+            return Ok(Outcome::done());
+        }
+        if ownership::adopt(context, machine, cluster.as_deref()).await? {
+            return Ok(Outcome::done());
+        }
+        let mut seen = self.observe(context, machine, cluster.as_deref()).await;
+        ownership::claim(context, machine, &seen).await?;
+
+        let mut failure = None;
+        if deleting {
+            let step = self.delete(context, machine, cluster.as_deref(), &seen).await?;
+            seen.deletion = Some(step);
+        } else {
+            match self.update_in_place(context, machine, &mut seen).await {
+                Ok(()) => {}
+                Err(error) => failure = Some(error),
+            }
+        }
+        let observed = seen.observed(machine);
+        let decision = decide(&observed, context.now());
+        let written = self.write(context, machine, &decision).await?;
+        if seen.is_released() {
+            ownership::release(context, written.as_ref().unwrap_or(machine)).await?;
+            return Ok(Outcome::done());
+        }
+        self.sync_node(context, machine, &seen).await;
+        if let Some(failure) = failure.or(seen.failure()) {
+            return Err(failure);
+        }
+        if let Some(waiting) = &decision.waiting {
+            tracing::debug!(machine = %key, %waiting, "waits");
+        }
+        let again = decision.again.map(Duration::try_from).and_then(Result::ok);
+        let again = again.map_or_else(Outcome::done, Outcome::after);
+        Ok(again.or(seen.again(context.now())))
+    }
+}
+
+impl Machines {
+    /// Writes what was decided, and returns the Machine as it is then, if anything changed.
+    async fn write(
+        &self,
+        context: &Context,
+        machine: &Machine,
+        decision: &Decision,
+    ) -> Result<Option<Machine>, MachineError> {
+        let mut written = None;
+        let spec = &decision.spec;
+        if !spec.is_empty() {
+            let mut patch = json!({"spec": {}});
+            if let Some(id) = &spec.provider_id {
+                patch["spec"]["providerID"] = id.as_str().into();
+            }
+            if let Some(secret) = &spec.data_secret_name {
+                patch["spec"]["bootstrap"] = json!({"dataSecretName": secret});
+            }
+            if let Some(domain) = &spec.failure_domain {
+                patch["spec"]["failureDomain"] = domain.as_str().into();
+            }
+            let key = ObjectKey::of(machine);
+            written = Some(context.writer::<Machine>().patch_unconditionally(&key, patch).await?);
+        }
+        if decision.changes(machine) {
+            let status = self.write_status(context, machine, decision.status.clone()).await?;
+            written = status.or(written);
+        }
+        if machine.status.node_ref.is_none()
+            && let Some(node) = &decision.status.node_ref
+        {
+            let message = format!("Node {} belongs to this Machine", node.name);
+            context.event(machine, EventType::Normal, "SuccessfulSetNodeRef", message);
+        }
+        Ok(written)
+    }
+
+    async fn write_status(
+        &self,
+        context: &Context,
+        machine: &Machine,
+        status: windlass_api::cluster::MachineStatus,
+    ) -> Result<Option<Machine>, WriteError> {
+        let intent = json!({
+            "metadata": {"name": machine.name_any(), "namespace": machine.namespace(), "uid": machine.uid()},
+            "status": status,
+        });
+        let written = context.writer::<Machine>().apply_status(FIELD_MANAGER, &intent).await;
+        match written {
+            // It went in the meantime; with the uid in the intent nothing is made anew.
+            Err(error) if error.is_not_found() => Ok(None),
+            written => written.map(Some),
+        }
+    }
+}
+
+pub(crate) fn is_paused(machine: &Machine, cluster: Option<&Cluster>) -> bool {
+    let by_cluster = cluster.is_some_and(|cluster| cluster.spec.paused == Some(true));
+    by_cluster || machine.annotations().contains_key(PAUSED_ANNOTATION)
+}
+
+/// The Machines of a Cluster, when something changed in it that they look at.
+fn concerned_by_cluster(
+    machines: &Cache<Machine>,
+    before: Option<&Cluster>,
+    after: Option<&Cluster>,
+) -> Vec<ObjectKey> {
+    let relevant = |cluster: &Cluster| {
+        let deleting = cluster.metadata.deletion_timestamp.is_some();
+        (cluster.status.initialization, cluster.spec.paused, cluster.spec.control_plane_ref.clone(), deleting)
+    };
+    if before.map(relevant) == after.map(relevant) {
+        return Vec::new();
+    }
+    let Some(cluster) = after.or(before) else { return Vec::new() };
+    // By their spec: those that were there before their Cluster have no label yet.
+    let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+    let machines = machines.in_namespace(&namespace).into_iter();
+    let machines = machines.filter(|machine| machine.spec.cluster_name == name);
+    machines.map(|machine| ObjectKey::of(machine.as_ref())).collect()
+}
+
+/// The Machines that a provider's object is about: its owners or, as long as nobody has claimed it, those that point to it.
+fn concerned_by_external(machines: &Cache<Machine>, object: &DynamicObject) -> Vec<ObjectKey> {
+    let owners = GroupKind::of::<Machine>(&()).owners_of(object);
+    if !owners.is_empty() {
+        return owners;
+    }
+    let kind = object.types.as_ref().map(|types| types.kind.as_str()).unwrap_or_default();
+    let name = object.name_any();
+    let points_to = |reference: &ContractVersionedObjectReference| {
+        reference.name == name && (kind.is_empty() || reference.kind == kind)
+    };
+    let machines = machines.in_namespace(&object.namespace().unwrap_or_default()).into_iter();
+    let machines = machines.filter(|machine| {
+        points_to(&machine.spec.infrastructure_ref)
+            || machine.spec.bootstrap.config_ref.as_ref().is_some_and(points_to)
+    });
+    machines.map(|machine| ObjectKey::of(machine.as_ref())).collect()
+}
+
+/// The Machines of a MachineDeployment, when what it wants changed: they may be outdated now.
+fn concerned_by_deployment(
+    machines: &Cache<Machine>,
+    before: Option<&MachineDeployment>,
+    after: Option<&MachineDeployment>,
+) -> Vec<ObjectKey> {
+    let Some(deployment) = after else { return Vec::new() };
+    let relevant = |deployment: &MachineDeployment| {
+        let revision = deployment.annotations().get(windlass_api::names::REVISION_ANNOTATION).cloned();
+        (deployment.spec.template.spec.clone(), deployment.spec.rollout.after.clone(), revision)
+    };
+    if before.map(relevant) == Some(relevant(deployment)) {
+        return Vec::new();
+    }
+    let labels = BTreeMap::from([(MACHINE_DEPLOYMENT_NAME_LABEL.to_owned(), deployment.name_any())]);
+    let found = machines.labelled(&deployment.namespace().unwrap_or_default(), &labels);
+    found.iter().map(|machine| ObjectKey::of(machine.as_ref())).collect()
+}
+
+/// Lets changes of Nodes reach their Machines.
+fn on_nodes(nodes: &WorkloadNodes, machines: &Cache<Machine>, trigger: &Trigger) {
+    let (machines, trigger) = (machines.clone(), trigger.clone());
+    nodes.on_change(Arc::new(move |cluster, before, after| {
+        let Some(node) = after.or(before) else { return };
+        let annotations = node.metadata.annotations.as_ref();
+        if let Some(name) = annotations.and_then(|annotations| annotations.get(MACHINE_ANNOTATION)) {
+            trigger.fire(&ObjectKey::new(&cluster.namespace, name));
+            return;
+        }
+        // A new one says only which machine it is.
+        let Some(id) = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()) else { return };
+        let labels = BTreeMap::from([(CLUSTER_NAME_LABEL.to_owned(), cluster.name.clone())]);
+        for machine in machines.labelled(&cluster.namespace, &labels) {
+            if machine.spec.provider_id == *id {
+                trigger.fire(&ObjectKey::of(machine.as_ref()));
+            }
+        }
+    }));
+}

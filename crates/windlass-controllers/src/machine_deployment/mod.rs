@@ -1,1 +1,290 @@
-//! MachineDeployment.
+//! MachineDeployment: plans the rollout of workers, and writes the sizes of its MachineSets.
+
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachineSet};
+use windlass_api::conditions::{PAUSED, reason};
+use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_FINALIZER, MACHINE_DEPLOYMENT_NAME_LABEL};
+use windlass_engine::condition::{self, Finding};
+use windlass_engine::machine_set::selector;
+use windlass_engine::rollout::{
+    self, Blocked, InPlaceAnswer, InPlaceAnswers, Leftover, StatusFacts, WhyNotInPlace, controller_reference,
+    finished_sets, in_place_questions, next_set, observe, plan, progress,
+};
+use windlass_reconcile::{Cache, Context, EventType, Manager, ObjectKey, Outcome, Reconciler};
+
+use crate::external::Externals;
+use crate::worker_group::{
+    Marks, Templates, WorkerError, adoption, controller, is_paused, owned_by_cluster, select, uses_template,
+    without_finalizer, write_status,
+};
+
+/// The least time between two looks at one MachineDeployment: a big one has machines that change all the time.
+const PACE: Duration = Duration::from_millis(250);
+
+/// Registers the controller.
+pub fn register(manager: &Manager, externals: &Externals) {
+    let deployments: Cache<MachineDeployment> = manager.cache();
+    let (sets, machines): (Cache<MachineSet>, Cache<Machine>) = (manager.cache(), manager.cache());
+    let clusters: Cache<Cluster> = manager.cache();
+    let (of_cluster, of_template) = (deployments.clone(), deployments.clone());
+    let controller = Deployments {
+        deployments: deployments.clone(),
+        sets: sets.clone(),
+        machines: machines.clone(),
+        clusters: clusters.clone(),
+        externals: externals.clone(),
+    };
+    manager
+        .controller("machinedeployment", &deployments)
+        .owns(&sets)
+        // What machines say of themselves is part of what their MachineDeployment says.
+        .watches(&machines, |machine| {
+            let name =
+                machine.metadata.labels.as_ref().and_then(|labels| labels.get(MACHINE_DEPLOYMENT_NAME_LABEL));
+            let namespace = machine.metadata.namespace.clone().unwrap_or_default();
+            name.map(|name| ObjectKey::new(namespace, name)).into_iter().collect()
+        })
+        .watches(&clusters, move |cluster| {
+            let key = ObjectKey::of(cluster);
+            let of = of_cluster.in_namespace(&key.namespace).into_iter();
+            of.filter(|md| md.spec.cluster_name == key.name).map(|md| ObjectKey::of(md.as_ref())).collect()
+        })
+        .on_dynamic(move |object| {
+            let key = ObjectKey::of(object);
+            let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
+            let of = of_template.in_namespace(&key.namespace).into_iter();
+            of.filter(|md| uses_template(&md.spec.template, kind, &key.name))
+                .map(|md| ObjectKey::of(md.as_ref()))
+                .collect()
+        })
+        .pace(PACE)
+        .register(controller);
+}
+
+struct Deployments {
+    deployments: Cache<MachineDeployment>,
+    sets: Cache<MachineSet>,
+    machines: Cache<Machine>,
+    clusters: Cache<Cluster>,
+    externals: Externals,
+}
+
+/// What one look at a MachineDeployment has led to.
+#[derive(Default)]
+struct Looked {
+    blocked: Option<Blocked>,
+    obstacles: Vec<String>,
+    /// Whether MachineSets were written: what follows from it is decided at the next look.
+    wrote: bool,
+    /// The name of the MachineSet that machines are brought to.
+    new: Option<String>,
+}
+
+impl Reconciler for Deployments {
+    type Error = WorkerError;
+
+    async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, WorkerError> {
+        let Some(deployment) = self.deployments.get(key) else { return Ok(Outcome::done()) };
+        let cluster = self.clusters.get(&ObjectKey::new(&key.namespace, &deployment.spec.cluster_name));
+        if is_paused(cluster.as_deref(), &deployment.metadata) {
+            return self.say_paused(context, &deployment).await;
+        }
+        if deployment.metadata.deletion_timestamp.is_some() {
+            return self.delete(context, &deployment).await;
+        }
+        // It is looked at again when its Cluster turns up.
+        let Some(cluster) = cluster else { return Ok(Outcome::done()) };
+        let marks = Marks {
+            finalizer: MACHINE_DEPLOYMENT_FINALIZER,
+            labels: BTreeMap::from([(CLUSTER_NAME_LABEL, deployment.spec.cluster_name.as_str())]),
+            owner: Some(owned_by_cluster(&cluster)),
+        };
+        if let Some(patch) = marks.missing(&deployment.metadata) {
+            context.writer().patch(deployment.as_ref(), patch).await?;
+            return Ok(Outcome::done());
+        }
+        let sets = self.sets_of(context, &deployment).await?;
+        let machines = self.machines_of(&sets);
+        let looked = self.roll_out(context, &cluster, &deployment, &sets, &machines).await;
+        self.conclude(context, &deployment, &sets, &machines, looked).await
+    }
+}
+
+impl Deployments {
+    /// The MachineSets that the MachineDeployment controls; those that it selects and nobody controls are adopted.
+    async fn sets_of(
+        &self,
+        context: &Context,
+        deployment: &MachineDeployment,
+    ) -> Result<Vec<Arc<MachineSet>>, WorkerError> {
+        let mut sets = self.controlled(deployment);
+        let namespace = deployment.metadata.namespace.as_deref().unwrap_or_default();
+        let orphans = select(&self.sets, namespace, &deployment.spec.selector)?
+            .into_iter()
+            .filter(|set| controller(&set.metadata).is_none() && set.metadata.deletion_timestamp.is_none());
+        for orphan in orphans {
+            let patch = adoption(&orphan.metadata, &controller_reference(deployment));
+            let adopted = context.writer::<MachineSet>().patch(&orphan, patch).await?;
+            let name = adopted.metadata.name.clone().unwrap_or_default();
+            context.event(
+                deployment,
+                EventType::Normal,
+                "SuccessfulAdopt",
+                format!("Adopted MachineSet {name}"),
+            );
+            sets.push(Arc::new(adopted));
+        }
+        Ok(sets)
+    }
+
+    fn controlled(&self, deployment: &MachineDeployment) -> Vec<Arc<MachineSet>> {
+        let uid = deployment.metadata.uid.as_deref().unwrap_or_default();
+        let owned = self.sets.owned_by(uid).into_iter();
+        owned.filter(|set| controller(&set.metadata).is_some_and(|owner| owner.uid == uid)).collect()
+    }
+
+    fn machines_of(&self, sets: &[Arc<MachineSet>]) -> Vec<Arc<Machine>> {
+        let of = |set: &Arc<MachineSet>| {
+            let uid = set.metadata.uid.clone().unwrap_or_default();
+            let owned = self.machines.owned_by(&uid).into_iter();
+            owned.filter(move |machine| controller(&machine.metadata).is_some_and(|owner| owner.uid == uid))
+        };
+        sets.iter().flat_map(of).collect()
+    }
+
+    async fn roll_out(
+        &self,
+        context: &Context,
+        cluster: &Cluster,
+        deployment: &MachineDeployment,
+        sets: &[Arc<MachineSet>],
+        machines: &[Arc<Machine>],
+    ) -> Result<Looked, WorkerError> {
+        let templates = Templates::read(&self.externals, context, cluster, &deployment.spec.template).await?;
+        // Who says nothing is given a size by the API server; until then there is nothing to plan.
+        if deployment.spec.replicas.is_none() {
+            return Ok(Looked { obstacles: templates.obstacles, ..Looked::default() });
+        }
+        let namespace = deployment.metadata.namespace.as_deref().unwrap_or_default();
+        let taken: BTreeSet<String> =
+            self.sets.in_namespace(namespace).iter().filter_map(|set| set.metadata.name.clone()).collect();
+        let sets: Vec<&MachineSet> = sets.iter().map(AsRef::as_ref).collect();
+        let machines: Vec<&Machine> = machines.iter().map(AsRef::as_ref).collect();
+        let fresh = next_set(deployment, &sets, &taken);
+        let observed = observe(deployment, &sets, &machines, &fresh.name, context.now())?;
+        let plan = plan(&observed, &cannot(in_place_questions(&observed)));
+        let mut looked = Looked {
+            blocked: plan.blocked.clone(),
+            obstacles: templates.obstacles,
+            new: plan.new.as_ref().map(|new| new.name.clone()),
+            wrote: false,
+        };
+        // A MachineSet whose machines cannot be made would only be in the way.
+        if plan.create.is_some() && !looked.obstacles.is_empty() {
+            return Ok(looked);
+        }
+        looked.wrote = write::sets(context, deployment, &sets, &plan, &fresh).await?;
+        Ok(looked)
+    }
+
+    /// Says what was found, whatever it was, and cleans up after a rollout that is over.
+    async fn conclude(
+        &self,
+        context: &Context,
+        deployment: &MachineDeployment,
+        sets: &[Arc<MachineSet>],
+        machines: &[Arc<Machine>],
+        looked: Result<Looked, WorkerError>,
+    ) -> Result<Outcome, WorkerError> {
+        let (found, error) = match looked {
+            Ok(looked) => (looked, None),
+            Err(error) => (Looked::default(), Some(error)),
+        };
+        let set_refs: Vec<&MachineSet> = sets.iter().map(AsRef::as_ref).collect();
+        let machine_refs: Vec<&Machine> = machines.iter().map(AsRef::as_ref).collect();
+        let selects = selector(&deployment.spec.selector).map(|selector| selector.to_string());
+        let mut obstacles = found.obstacles.clone();
+        obstacles.extend(error.as_ref().map(ToString::to_string));
+        let after = rollout::status(&StatusFacts {
+            deployment,
+            sets: &set_refs,
+            machines: &machine_refs,
+            obstacles: &obstacles,
+            blocked: found.blocked.as_ref(),
+            complete: error.is_none(),
+            selector: selects.as_deref().unwrap_or_default(),
+            now: context.now(),
+        });
+        write_status(&context.writer(), deployment, &deployment.status, &after).await?;
+        if let Some(error) = error {
+            return Err(error);
+        }
+        if !found.wrote && found.new.is_some() {
+            let old = set_refs.iter().filter(|set| set.metadata.name != found.new);
+            let leftovers: Vec<Leftover> = old.map(|set| leftover(set)).collect();
+            for name in finished_sets(progress(deployment, &after), &leftovers) {
+                if let Some(set) = set_refs.iter().find(|set| set.metadata.name.as_ref() == Some(&name)) {
+                    context.writer().delete_unchanged(*set).await?;
+                    let message = format!("Deleted MachineSet {name}, it has no Machines any more");
+                    context.event(deployment, EventType::Normal, "SuccessfulDelete", message);
+                }
+            }
+        }
+        Ok(Outcome::done())
+    }
+
+    async fn delete(
+        &self,
+        context: &Context,
+        deployment: &MachineDeployment,
+    ) -> Result<Outcome, WorkerError> {
+        let sets = self.controlled(deployment);
+        if sets.is_empty() {
+            let finalizers = deployment.metadata.finalizers.iter().flatten();
+            if finalizers.into_iter().any(|there| there == MACHINE_DEPLOYMENT_FINALIZER) {
+                let patch = without_finalizer(&deployment.metadata, MACHINE_DEPLOYMENT_FINALIZER);
+                context.writer().patch(deployment, patch).await?;
+            }
+            return Ok(Outcome::done());
+        }
+        for set in sets.iter().filter(|set| set.metadata.deletion_timestamp.is_none()) {
+            context.writer().delete(set.as_ref()).await?;
+        }
+        let machines = self.machines_of(&sets);
+        self.conclude(context, deployment, &sets, &machines, Ok(Looked::default())).await
+    }
+
+    async fn say_paused(
+        &self,
+        context: &Context,
+        deployment: &MachineDeployment,
+    ) -> Result<Outcome, WorkerError> {
+        let mut after = deployment.status.clone();
+        let paused = Finding::yes(PAUSED, reason::PAUSED);
+        condition::set(&mut after.conditions, paused, deployment.metadata.generation, context.now());
+        write_status(&context.writer(), deployment, &deployment.status, &after).await?;
+        Ok(Outcome::done())
+    }
+}
+
+/// Nobody updates machines in place yet.
+fn cannot(questions: Vec<String>) -> InPlaceAnswers {
+    let answer = |name| (name, InPlaceAnswer::Cannot(WhyNotInPlace::NoExtension));
+    questions.into_iter().map(answer).collect()
+}
+
+fn leftover(set: &MachineSet) -> Leftover {
+    let count = |number: Option<i32>| u32::try_from(number.unwrap_or(0)).unwrap_or(0);
+    Leftover {
+        name: set.metadata.name.clone().unwrap_or_default(),
+        spec: count(set.spec.replicas),
+        status: count(set.status.replicas),
+        observed: set.status.observed_generation >= set.metadata.generation,
+        deleting: set.metadata.deletion_timestamp.is_some(),
+    }
+}

@@ -1,1 +1,233 @@
-//! MachinePool.
+//! The MachinePool controller: a group whose infrastructure looks after its instances.
+//!
+//! What it decides is in [`windlass_engine::machine_pool`]; here it is read and written.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use serde_json::json;
+use windlass_api::cluster::{Cluster, ContractVersionedObjectReference, MachinePool};
+use windlass_api::names::{MACHINE_POOL_FINALIZER, PAUSED_ANNOTATION};
+use windlass_engine::contract;
+use windlass_engine::machine_pool::{Decision, Deletion, NodesSeen, Observed, decide, deletion};
+use windlass_reconcile::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler, Trigger, WriteError};
+
+use crate::external::{External, ExternalError, Externals};
+use crate::merge_patch;
+use crate::references::{adopt, claim, ignore_gone, read, release};
+use crate::workload_nodes::{Silence, WorkloadNodes};
+
+/// How much time is between two looks at one pool: it has many Nodes.
+const PACE: Duration = Duration::from_secs(1);
+/// How soon a workload cluster that does not answer is asked again.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// Reconciles MachinePools.
+pub struct MachinePools {
+    pools: Cache<MachinePool>,
+    clusters: Cache<Cluster>,
+    externals: Externals,
+    nodes: WorkloadNodes,
+}
+
+/// Why a reconcile of a MachinePool failed.
+#[derive(Debug, thiserror::Error)]
+pub enum MachinePoolError {
+    /// A write failed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// An object of a provider could not be had.
+    #[error(transparent)]
+    External(#[from] ExternalError),
+}
+
+impl MachinePools {
+    /// Adds the MachinePool controller to a manager.
+    pub fn register(manager: &Manager, externals: Externals, nodes: WorkloadNodes) {
+        let pools: Cache<MachinePool> = manager.cache();
+        let clusters: Cache<Cluster> = manager.cache();
+        let trigger = Trigger::new();
+        let (by_node, wake) = (pools.clone(), trigger.clone());
+        nodes.on_change(Arc::new(move |cluster, _, _| {
+            for key in of_cluster(&by_node, &cluster.namespace, &cluster.name) {
+                wake.fire(&key);
+            }
+        }));
+        let (by_cluster, referring) = (pools.clone(), pools.clone());
+        manager
+            .controller("machinepool", &pools)
+            .pace(PACE)
+            .watches(&clusters, move |cluster: &Cluster| {
+                of_cluster(&by_cluster, &cluster.namespace().unwrap_or_default(), &cluster.name_any())
+            })
+            .on_dynamic(move |object| referring_to(&referring, object))
+            .triggered_by(&trigger)
+            .register(Self { pools: pools.clone(), clusters, externals, nodes });
+    }
+}
+
+fn of_cluster(pools: &Cache<MachinePool>, namespace: &str, cluster: &str) -> Vec<ObjectKey> {
+    let found = pools.in_namespace(namespace).into_iter().filter(|pool| pool.spec.cluster_name == cluster);
+    found.map(|pool| ObjectKey::of(pool.as_ref())).collect()
+}
+
+/// The pools that point to an object. It may be there before it has its owner.
+fn referring_to(pools: &Cache<MachinePool>, object: &DynamicObject) -> Vec<ObjectKey> {
+    let Some(types) = &object.types else { return Vec::new() };
+    let group = types.api_version.split_once('/').map_or("", |(group, _)| group);
+    let name = object.name_any();
+    let is = |reference: &ContractVersionedObjectReference| {
+        reference.kind == types.kind && reference.api_group == group && reference.name == name
+    };
+    let found = pools.in_namespace(&object.namespace().unwrap_or_default()).into_iter().filter(|pool| {
+        let template = &pool.spec.template.spec;
+        is(&template.infrastructure_ref) || template.bootstrap.config_ref.as_ref().is_some_and(is)
+    });
+    found.map(|pool| ObjectKey::of(pool.as_ref())).collect()
+}
+
+impl Reconciler for MachinePools {
+    type Error = MachinePoolError;
+
+    async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, MachinePoolError> {
+        let Some(pool) = self.pools.get(key) else { return Ok(Outcome::done()) };
+        let pool = pool.as_ref();
+        let cluster = self.clusters.get(&ObjectKey::new(&key.namespace, &pool.spec.cluster_name));
+        let deleting = pool.metadata.deletion_timestamp.is_some();
+        match &cluster {
+            // It waits for its Cluster, whose arrival is an event.
+            None if !deleting => return Ok(Outcome::done()),
+            Some(cluster) if adopt(context, pool, cluster, Some(MACHINE_POOL_FINALIZER)).await? => {
+                return Ok(Outcome::done());
+            }
+            _ => {}
+        }
+        let template = &pool.spec.template.spec;
+        let config = template.bootstrap.config_ref.as_ref();
+        let bootstrap =
+            read(&self.externals, context, &key.namespace, config, contract::bootstrap_config).await;
+        let reference = Some(&template.infrastructure_ref);
+        let infrastructure =
+            read(&self.externals, context, &key.namespace, reference, contract::infrastructure_machine_pool)
+                .await;
+        let nodes = self.nodes_of(cluster.as_deref()).await;
+        let found: Vec<&Node> = match &nodes {
+            Some(Ok(nodes)) => nodes.iter().map(AsRef::as_ref).collect(),
+            _ => Vec::new(),
+        };
+        let why = nodes.as_ref().and_then(|nodes| nodes.as_ref().err()).map(ToString::to_string);
+        let seen = match (&nodes, &why) {
+            (None, _) => NodesSeen::NotSought,
+            (Some(_), Some(why)) => NodesSeen::NoAnswer(why),
+            (Some(_), None) => NodesSeen::Found(&found),
+        };
+        let observed = Observed {
+            pool,
+            bootstrap: bootstrap.referenced,
+            infrastructure: infrastructure.referenced,
+            nodes: seen,
+            paused: is_paused(pool, cluster.as_deref()),
+        };
+        let decision = decide(&observed, context.now());
+        if observed.paused {
+            // Only that it is paused is said; what else was decided is for later.
+            let mut status = pool.status.clone();
+            status.conditions = decision.status.conditions;
+            return self.write_status(context, pool, &status).await.map(|()| Outcome::done());
+        }
+        claim(context, pool, &pool.spec.cluster_name, bootstrap.external.as_ref()).await?;
+        claim(context, pool, &pool.spec.cluster_name, infrastructure.external.as_ref()).await?;
+        if deleting {
+            let step = deletion(&observed.infrastructure, &observed.bootstrap);
+            let released = self
+                .delete(context, pool, &step, infrastructure.external.as_ref(), bootstrap.external.as_ref())
+                .await?;
+            if released {
+                return Ok(Outcome::done());
+            }
+        }
+        self.write(context, pool, &decision).await?;
+        if let Some(error) = infrastructure.error.or(bootstrap.error) {
+            return Err(error.into());
+        }
+        let silent = if why.is_some() { Outcome::after(SILENCE) } else { Outcome::done() };
+        let wait = decision.look_again.map(|at| at.duration_since(context.now()));
+        let wait = wait.and_then(|wait| Duration::try_from(wait).ok());
+        Ok(wait.map_or_else(Outcome::done, Outcome::after).or(silent))
+    }
+}
+
+impl MachinePools {
+    /// The Nodes of the Cluster; nothing if there is nobody to ask yet.
+    async fn nodes_of(&self, cluster: Option<&Cluster>) -> Option<Result<Vec<Arc<Node>>, Silence>> {
+        let initialized =
+            |cluster: &&Cluster| cluster.status.initialization.control_plane_initialized == Some(true);
+        let cluster = cluster.filter(initialized)?;
+        Some(self.nodes.all(&ObjectKey::of(cluster)).await)
+    }
+
+    async fn write(
+        &self,
+        context: &Context,
+        pool: &MachinePool,
+        decision: &Decision,
+    ) -> Result<(), MachinePoolError> {
+        let mut written = None;
+        if !decision.spec.is_empty() {
+            let mut patch = json!({"spec": {}});
+            if let Some(ids) = &decision.spec.provider_ids {
+                patch["spec"]["providerIDList"] = json!(ids);
+            }
+            if let Some(secret) = &decision.spec.data_secret_name {
+                patch["spec"]["template"] = json!({"spec": {"bootstrap": {"dataSecretName": secret}}});
+            }
+            written = Some(context.writer::<MachinePool>().patch(pool, patch).await?);
+        }
+        let read = written.as_ref().unwrap_or(pool);
+        self.write_status(context, read, &decision.status).await
+    }
+
+    async fn write_status(
+        &self,
+        context: &Context,
+        pool: &MachinePool,
+        status: &windlass_api::cluster::MachinePoolStatus,
+    ) -> Result<(), MachinePoolError> {
+        if let Some(status) = merge_patch::between(&pool.status, status) {
+            ignore_gone(context.writer().patch_status(pool, json!({"status": status})).await)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes what is next; true if the pool is gone with that.
+    async fn delete(
+        &self,
+        context: &Context,
+        pool: &MachinePool,
+        step: &Deletion,
+        infrastructure: Option<&External>,
+        bootstrap: Option<&External>,
+    ) -> Result<bool, WriteError> {
+        let external = match step {
+            Deletion::Release => {
+                release(context, pool, MACHINE_POOL_FINALIZER).await?;
+                return Ok(true);
+            }
+            Deletion::Infrastructure { delete: true, .. } => infrastructure,
+            Deletion::Bootstrap { delete: true, .. } => bootstrap,
+            _ => None,
+        };
+        if let Some(external) = external {
+            ignore_gone(context.writer_of(&external.kind.resource).delete(&external.object).await)?;
+        }
+        Ok(false)
+    }
+}
+
+fn is_paused(pool: &MachinePool, cluster: Option<&Cluster>) -> bool {
+    let by_cluster = cluster.is_some_and(|cluster| cluster.spec.paused == Some(true));
+    by_cluster || pool.annotations().contains_key(PAUSED_ANNOTATION)
+}

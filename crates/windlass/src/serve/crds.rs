@@ -1,4 +1,4 @@
-//! Custom resource definitions from a directory, put into the API before anybody can ask for it.
+//! Custom resource definitions, put into the API before anybody can ask for it.
 
 use std::path::{Path, PathBuf};
 
@@ -31,6 +31,17 @@ pub(super) async fn apply(server: &ApiServer, directory: &Path) -> Result<(), Fa
                 .await
                 .map_err(|message| wrong(format!("{name}: {message}")))?;
         }
+    }
+    Ok(())
+}
+
+/// Applies the definitions of Cluster API. A newer program brings newer ones, and they replace those in a data directory.
+pub(super) async fn apply_cluster_api(server: &ApiServer) -> Result<(), Failure> {
+    for definition in windlass_api::crds::manifests() {
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+        apply_one(server, name, &definition)
+            .await
+            .map_err(|message| Failure::Failed(format!("cannot install {name}: {message}")))?;
     }
     Ok(())
 }

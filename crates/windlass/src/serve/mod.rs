@@ -27,6 +27,7 @@ Examples:
   windlass serve --kubeconfig-out kubeconfig
   windlass serve --in-memory --listen 127.0.0.1:0 --kubeconfig-out /tmp/kubeconfig
   windlass serve --data-dir /var/lib/windlass --crds crds/
+  windlass serve --in-memory --cluster-api --kubeconfig-out kubeconfig
   kubectl --kubeconfig kubeconfig get namespaces")]
 pub(crate) struct ServeCommand {
     /// Where to keep objects and credentials; left out, windlass below the user's data directory
@@ -44,6 +45,9 @@ pub(crate) struct ServeCommand {
     /// Directory with manifests of CustomResourceDefinitions to create or update at the start
     #[arg(long, value_name = "DIR")]
     crds: Option<PathBuf>,
+    /// Install the CustomResourceDefinitions of Cluster API at the start; `windlass crds` prints them
+    #[arg(long)]
+    cluster_api: bool,
     /// Acknowledge writes before they are on the disk: faster, and a crash loses the last moments
     #[arg(long, conflicts_with = "in_memory")]
     relaxed: bool,
@@ -82,6 +86,9 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         .token_key(credentials.token_key())
         .ca_bundle(credentials.ca_bundle());
     let server = ApiServer::start(store.clone(), options).await.map_err(|error| failed(&error))?;
+    if command.cluster_api {
+        crds::apply_cluster_api(&server).await?;
+    }
     if let Some(directory) = &command.crds {
         crds::apply(&server, directory).await?;
     }
@@ -92,8 +99,9 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     if let Some(path) = &command.kubeconfig_out {
         credentials.write_kubeconfig(path, &url).map_err(|error| failed(&error))?;
     }
-    output::print(&ready(&url, &command))?;
+    // Whoever reads that it is ready may stop it at once.
     let mut terminate = signal(SignalKind::terminate())?;
+    output::print(&ready(&url, &command))?;
     let stop = async move {
         tokio::select! {
             _ = terminate.recv() => {}

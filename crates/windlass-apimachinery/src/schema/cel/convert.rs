@@ -36,6 +36,19 @@ pub(super) fn to_cel(value: &Value, schema: Option<&Schema>) -> cel::Value {
     }
 }
 
+/// A JSON value as a CEL value, with names as they are: for expressions that no schema stands behind.
+pub(super) fn plain_to_cel(value: &Value) -> cel::Value {
+    match value {
+        Value::Array(items) => cel::Value::List(Arc::new(items.iter().map(plain_to_cel).collect())),
+        Value::Object(fields) => {
+            let entries =
+                fields.iter().map(|(name, field)| (Key::String(Arc::new(name.clone())), plain_to_cel(field)));
+            cel::Value::Map(Map { map: Arc::new(entries.collect()) })
+        }
+        scalar => to_cel(scalar, None),
+    }
+}
+
 /// A field name as an identifier: Kubernetes' escapes for reserved words and for characters that
 /// identifiers do not have.
 pub(super) fn escape(name: &str) -> String {

@@ -8,6 +8,7 @@ use kube_cel::cel::{self, ExecutionError};
 use serde_json::Value;
 
 use super::convert::to_cel;
+use super::cost::{Budget, Stopped};
 use super::{Compiled, Node};
 use crate::cause::{Cause, FieldPath, Reason};
 use crate::json;
@@ -18,7 +19,8 @@ use crate::schema::structural::{Additional, Schema, Type};
 const MAX_MESSAGE: usize = 5 * 1024;
 
 pub(super) fn evaluate(root: &Node, schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let mut walk = Walk { path: FieldPath::default(), causes: Vec::new() };
+    let mut walk =
+        Walk { path: FieldPath::default(), causes: Vec::new(), budget: Budget::default(), stopped: false };
     walk.node(root, schema, Subject { value: object, old_self: old, replaces: old, unchanged_above: false });
     walk.causes
 }
@@ -45,12 +47,15 @@ impl Subject<'_> {
 struct Walk {
     path: FieldPath,
     causes: Vec<Cause>,
+    budget: Budget,
+    /// Whether a rule cost too much, so that no other is evaluated.
+    stopped: bool,
 }
 
 impl Walk {
     fn node(&mut self, node: &Node, schema: &Schema, subject: Subject<'_>) {
         // A rule on a nullable value is about the value, not about its absence.
-        if subject.value.is_null() {
+        if subject.value.is_null() || self.stopped {
             return;
         }
         self.rules(node, schema, subject);
@@ -111,7 +116,11 @@ impl Walk {
             } else {
                 None
             };
-            match rule.condition.evaluate(this, old.as_ref()) {
+            let result = match rule.condition.evaluate(this, old.as_ref(), &mut self.budget) {
+                Ok(result) => result,
+                Err(why) => return self.stop(why, rule, schema),
+            };
+            match result {
                 Ok(cel::Value::Bool(true)) => {}
                 Ok(cel::Value::Bool(false)) => {
                     if transition || !subject.is_unchanged() {
@@ -140,8 +149,26 @@ impl Walk {
         self.causes.push(Cause::invalid(self.path.field(), &Value::from(ty), detail));
     }
 
+    /// Says that a rule cost too much. No other rule is evaluated after it.
+    fn stop(&mut self, why: Stopped, rule: &Compiled, schema: &Schema) {
+        self.stopped = true;
+        let detail = match why {
+            Stopped::PerCall => format!(
+                "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due \
+                 to call cost exceeds limit for rule: {}",
+                rule.said()
+            ),
+            Stopped::PerRequest => {
+                "validation failed due to running out of cost budget, no further validation \
+                                    rules will be run"
+                    .to_owned()
+            }
+        };
+        self.failed(schema, &detail);
+    }
+
     fn broken(
-        &self,
+        &mut self,
         rule: &Compiled,
         schema: &Schema,
         value: &Value,
@@ -153,7 +180,7 @@ impl Walk {
             Some(blamed) => self.path.join(blamed),
             None => self.path.field(),
         };
-        let detail = rule.message(this, old);
+        let detail = rule.message(this, old, &mut self.budget);
         let composite = matches!(schema.ty, Some(Type::Object | Type::Array));
         match rule.source.reason.as_deref() {
             Some("FieldValueForbidden") => Cause::forbidden(field, detail),
@@ -176,9 +203,9 @@ impl Compiled {
 
     /// What to say about a broken rule. A message expression that fails or produces something
     /// unprintable is no reason to say nothing.
-    fn message(&self, this: &cel::Value, old: Option<&cel::Value>) -> String {
-        let computed = self.message.as_ref().and_then(|message| match message.evaluate(this, old) {
-            Ok(cel::Value::String(text)) => Some(text.trim().to_owned()),
+    fn message(&self, this: &cel::Value, old: Option<&cel::Value>, budget: &mut Budget) -> String {
+        let computed = self.message.as_ref().and_then(|message| match message.evaluate(this, old, budget) {
+            Ok(Ok(cel::Value::String(text))) => Some(text.trim().to_owned()),
             _ => None,
         });
         let printable = |text: &String| !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n');

@@ -8,6 +8,7 @@ use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, I
 use kube_cel::cel::parser::Parser;
 
 use super::convert::escape;
+use super::cost::{self, Budget, Stopped};
 use super::functions;
 use crate::schema::structural::{Additional, Schema, Type};
 
@@ -16,6 +17,8 @@ use crate::schema::structural::{Additional, Schema, Type};
 pub(super) struct Expression {
     expression: IdedExpr,
     uses_old_self: bool,
+    /// What an evaluation costs, its loops not counted.
+    cost: u64,
 }
 
 /// The longest expression, in bytes. Bounds what the parser can be made to recurse over.
@@ -59,6 +62,19 @@ pub(super) enum ExpressionError {
 impl Expression {
     /// Needs a stack of [`PARSER_STACK`] bytes.
     pub(super) fn compile(text: &str, scope: Scope<'_>) -> Result<Self, ExpressionError> {
+        let root = Known { schema: scope.schema, is_resource: scope.is_resource };
+        Self::with_variables(text, vec![("self".into(), Some(root)), ("oldSelf".into(), None)])
+    }
+
+    /// The same for an expression about other things, of which nothing is known.
+    pub(super) fn about(text: &str, variables: &[&str]) -> Result<Self, ExpressionError> {
+        Self::with_variables(text, variables.iter().map(|name| ((*name).to_owned(), None)).collect())
+    }
+
+    fn with_variables(
+        text: &str,
+        variables: Vec<(String, Option<Known<'_>>)>,
+    ) -> Result<Self, ExpressionError> {
         // The parser does not survive deeply nested conditionals, so those are counted beforehand.
         if text.len() > MAX_LENGTH || conditionals(text) >= usize::from(MAX_NESTING) {
             return Err(ExpressionError::TooComplex);
@@ -70,12 +86,10 @@ impl Expression {
             return Err(ExpressionError::TooComplex);
         }
         normalize(&mut expression);
-        let mut checker = Checker { variables: Vec::new(), uses_old_self: false };
-        let root = Known { schema: scope.schema, is_resource: scope.is_resource };
-        checker.variables.push(("self".into(), Some(root)));
-        checker.variables.push(("oldSelf".into(), None));
+        let mut checker = Checker { variables, uses_old_self: false };
         checker.check(&expression)?;
-        Ok(Expression { expression, uses_old_self: checker.uses_old_self })
+        let cost = cost::instrument(&mut expression);
+        Ok(Expression { expression, uses_old_self: checker.uses_old_self, cost })
     }
 
     pub(super) fn uses_old_self(&self) -> bool {
@@ -83,13 +97,27 @@ impl Expression {
     }
 
     /// Evaluates with the given `self` and, for transition rules, `oldSelf`.
-    pub(super) fn evaluate(&self, this: &cel::Value, old: Option<&cel::Value>) -> cel::ResolveResult {
+    pub(super) fn evaluate(
+        &self,
+        this: &cel::Value,
+        old: Option<&cel::Value>,
+        budget: &mut Budget,
+    ) -> Result<cel::ResolveResult, Stopped> {
+        let old = old.map(|old| ("oldSelf", old.clone()));
+        self.evaluate_with(std::iter::once(("self", this.clone())).chain(old), budget)
+    }
+
+    /// Evaluates with any variables.
+    pub(super) fn evaluate_with<'v>(
+        &self,
+        variables: impl Iterator<Item = (&'v str, cel::Value)>,
+        budget: &mut Budget,
+    ) -> Result<cel::ResolveResult, Stopped> {
         let mut context = functions::context();
-        context.add_variable_from_value("self", this.clone());
-        if let Some(old) = old {
-            context.add_variable_from_value("oldSelf", old.clone());
+        for (name, value) in variables {
+            context.add_variable_from_value(name, value);
         }
-        cel::Value::resolve(&self.expression, &context)
+        budget.spend(self.cost, || cel::Value::resolve(&self.expression, &context))
     }
 }
 
@@ -144,7 +172,7 @@ fn conditionals(text: &str) -> usize {
     count
 }
 
-fn children(expression: &IdedExpr) -> Vec<&IdedExpr> {
+pub(super) fn children(expression: &IdedExpr) -> Vec<&IdedExpr> {
     match &expression.expr {
         Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
         Expr::Comprehension(part) => {
@@ -165,7 +193,7 @@ fn entry_parts(entry: &EntryExpr) -> Vec<&IdedExpr> {
     }
 }
 
-fn children_mut(expression: &mut IdedExpr) -> Vec<&mut IdedExpr> {
+pub(super) fn children_mut(expression: &mut IdedExpr) -> Vec<&mut IdedExpr> {
     match &mut expression.expr {
         Expr::Call(call) => call.target.as_deref_mut().into_iter().chain(&mut call.args).collect(),
         Expr::Comprehension(part) => {
@@ -369,10 +397,13 @@ mod tests {
     #[test]
     fn what_is_accepted_can_be_evaluated_on_an_ordinary_stack() {
         let sum = compiled("1".to_owned() + &"+1".repeat(MAX_LEVELS - 1)).unwrap();
-        assert_eq!(sum.evaluate(&cel::Value::Null, None), Ok(cel::Value::Int(MAX_LEVELS as i64)));
+        let mut budget = Budget::default();
+        let value = sum.evaluate(&cel::Value::Null, None, &mut budget).unwrap();
+        assert_eq!(value, Ok(cel::Value::Int(MAX_LEVELS as i64)));
         assert!(compiled("1".to_owned() + &"+1".repeat(MAX_LEVELS)).is_err());
         let nested = compiled(format!("{}self{}", "(".repeat(30), ")".repeat(30))).unwrap();
-        assert_eq!(nested.evaluate(&cel::Value::Int(1), None), Ok(cel::Value::Int(1)));
+        let value = nested.evaluate(&cel::Value::Int(1), None, &mut budget).unwrap();
+        assert_eq!(value, Ok(cel::Value::Int(1)));
     }
 
     #[test]

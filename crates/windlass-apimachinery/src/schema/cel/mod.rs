@@ -4,7 +4,9 @@
 //! object is ours: it visits only nodes that have rules below them, which is what makes a schema
 //! with two rules cost two evaluations.
 
+mod condition;
 mod convert;
+mod cost;
 mod evaluate;
 mod expression;
 mod functions;
@@ -14,6 +16,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+pub use self::condition::{Condition, ConditionError};
 use self::expression::{Expression, Scope};
 use super::structural::{Additional, Rule, Schema};
 use crate::cause::{Cause, FieldPath, NO_FIELD};
@@ -40,12 +43,7 @@ impl Rules {
             let root = compiler.node(schema, true);
             if compiler.causes.is_empty() { Ok(root) } else { Err(compiler.causes) }
         };
-        // The parser recurses deeper than the stack of a server thread allows, and overflowing it
-        // would end the process. A CRD is created rarely enough to afford a thread of its own.
-        let compiled = std::thread::scope(|scope| {
-            let thread = std::thread::Builder::new().stack_size(expression::PARSER_STACK);
-            thread.spawn_scoped(scope, compile).ok().and_then(|thread| thread.join().ok())
-        });
+        let compiled = with_parser_stack(compile);
         let failed = || vec![Cause::invalid_unprinted(path, "the validation rules could not be compiled")];
         let root = compiled.unwrap_or_else(|| Err(failed()))?;
         Ok(Rules { schema: Arc::clone(schema), root: root.map(Arc::new) })
@@ -70,6 +68,17 @@ impl Rules {
         }
         evaluate::evaluate(root, &self.schema, object, old)
     }
+}
+
+/// Runs something that parses expressions.
+///
+/// The parser recurses deeper than the stack of a server thread allows, and overflowing it would end the
+/// process. Definitions and webhooks are written rarely enough to afford a thread of its own.
+fn with_parser_stack<T: Send>(parse: impl FnOnce() -> T + Send) -> Option<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(expression::PARSER_STACK);
+        thread.spawn_scoped(scope, parse).ok().and_then(|thread| thread.join().ok())
+    })
 }
 
 /// The rules at one node of the schema and below it.

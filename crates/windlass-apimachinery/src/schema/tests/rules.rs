@@ -359,3 +359,37 @@ fn rules_of_the_kinds_that_crds_have_hold_and_break() {
         assert_eq!(broken(schema, new, old).len(), expected, "{rule}");
     }
 }
+
+#[test]
+fn a_rule_that_costs_too_much_is_stopped_and_no_other_is_evaluated() {
+    let rule = |text: &str| json!({"rule": text, "message": "never"});
+    let mut schema =
+        object(rule("self.tags.all(a, self.tags.all(b, self.tags.all(c, a != b || b != c || a == c)))"));
+    schema["x-kubernetes-validations"].as_array_mut().unwrap().push(rule("false"));
+    let tags = |count: usize| json!({"tags": (0..count).map(|tag| tag.to_string()).collect::<Vec<_>>()});
+    let expected = "FieldValueInvalid spec: Invalid value: \"object\": 'operation cancelled: actual cost limit \
+        exceeded': no further validation rules will be run due to call cost exceeds limit for rule: never";
+    assert_eq!(broken(schema.clone(), tags(200), None), [expected]);
+    assert_eq!(broken(schema, tags(5), None).len(), 1, "only the rule that is false");
+}
+
+#[test]
+fn rules_that_cost_too_much_together_are_stopped() {
+    let item = object(json!({"rule": "self.name.matches('^a')", "message": "never"}));
+    let schema = json!({"type": "array", "items": item});
+    let value = Value::from(vec![json!({"name": "a".repeat(2_400_000)}); 12]);
+    let expected = "Invalid value: \"object\": validation failed due to running out of cost budget, no further \
+        validation rules will be run";
+    let causes = broken(schema, value, None);
+    assert_eq!(causes.len(), 1);
+    assert!(causes[0].ends_with(expected), "{causes:?}");
+}
+
+#[test]
+fn long_texts_cost_more_than_short_ones() {
+    let schema = object(json!({"rule": "self.tags.all(a, self.name.matches('^[a-z]+$'))", "message": "no"}));
+    let value = |length: usize| json!({"name": "a".repeat(length), "tags": vec!["x"; 100]});
+    assert_eq!(broken(schema.clone(), value(10), None), Vec::<String>::new());
+    let causes = broken(schema, value(50_000), None);
+    assert!(causes.len() == 1 && causes[0].contains("cost limit exceeded"), "{causes:?}");
+}

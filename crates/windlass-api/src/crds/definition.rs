@@ -1,0 +1,126 @@
+//! A CustomResourceDefinition from what is said of its kind in a table.
+
+use kube_core::Resource;
+use schemars::JsonSchema;
+use serde_json::{Value, json};
+
+use super::structural::schema_of;
+use crate::names::CONTRACT_V1BETA2_LABEL;
+
+/// What a definition says that a type cannot.
+#[derive(Clone, Copy)]
+pub(super) struct Definition {
+    pub(super) short_names: &'static [&'static str],
+    pub(super) columns: &'static [Column],
+    /// Whether `kubectl scale` and autoscalers work on it.
+    pub(super) scale: Scale,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum Scale {
+    Fixed,
+    /// By `spec.replicas`.
+    Replicas,
+    /// By `spec.replicas`, and `status.selector` selects the Machines.
+    ReplicasAndSelector,
+}
+
+/// A column of `kubectl get`.
+#[derive(Clone, Copy)]
+pub(super) struct Column {
+    pub(super) name: &'static str,
+    pub(super) type_: &'static str,
+    pub(super) path: &'static str,
+    pub(super) description: &'static str,
+    /// Shown by `-o wide` only.
+    pub(super) wide: bool,
+}
+
+pub(super) fn manifest<K: Resource<DynamicType = ()> + JsonSchema>(definition: Definition) -> Value {
+    let schema = schema_of::<K>();
+    let with_status = schema["properties"]["status"].is_object();
+    let mut version = json!({
+        "name": K::version(&()),
+        "served": true,
+        "storage": true,
+        "schema": {"openAPIV3Schema": schema},
+    });
+    if !definition.columns.is_empty() {
+        version["additionalPrinterColumns"] =
+            definition.columns.iter().map(|column| column.to_json()).collect();
+    }
+    if with_status {
+        version["subresources"]["status"] = json!({});
+    }
+    let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
+    match definition.scale {
+        Scale::Fixed => {}
+        Scale::Replicas => version["subresources"]["scale"] = scale,
+        Scale::ReplicasAndSelector => {
+            version["subresources"]["scale"] = scale;
+            version["subresources"]["scale"]["labelSelectorPath"] = ".status.selector".into();
+        }
+    }
+    frame(&Names::of::<K>(), "Namespaced", definition.short_names, version)
+}
+
+pub(super) struct Names {
+    pub(super) group: String,
+    pub(super) kind: String,
+    pub(super) plural: String,
+}
+
+impl Names {
+    fn of<K: Resource<DynamicType = ()>>() -> Self {
+        Self {
+            group: K::group(&()).into_owned(),
+            kind: K::kind(&()).into_owned(),
+            plural: K::plural(&()).into_owned(),
+        }
+    }
+}
+
+/// What surrounds the only version of a kind.
+pub(super) fn frame(names: &Names, scope: &str, short_names: &[&str], version: Value) -> Value {
+    let Names { group, kind, plural } = names;
+    let mut manifest = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{plural}.{group}"),
+            // Says which version of the kind keeps the contract: references leave the version out.
+            "labels": {CONTRACT_V1BETA2_LABEL: "v1beta2"},
+        },
+        "spec": {
+            "group": group,
+            "names": {
+                "categories": ["cluster-api"],
+                "kind": kind,
+                "listKind": format!("{kind}List"),
+                "plural": plural,
+                "singular": kind.to_lowercase(),
+            },
+            "scope": scope,
+            "versions": [version],
+        },
+    });
+    if !short_names.is_empty() {
+        manifest["spec"]["names"]["shortNames"] = json!(short_names);
+    }
+    manifest
+}
+
+impl Column {
+    pub(super) fn to_json(self) -> Value {
+        let mut column = json!({
+            "name": self.name,
+            "type": self.type_,
+            "jsonPath": self.path,
+            "description": self.description,
+        });
+        if self.wide {
+            column["priority"] = 10.into();
+        }
+        column
+    }
+}

@@ -1,0 +1,249 @@
+//! The table of kinds: short names and columns as users of Cluster API know them.
+
+use serde_json::Value;
+
+use super::definition::{Column, Definition, Scale, manifest};
+use crate::bootstrap::{KubeadmConfig, KubeadmConfigTemplate};
+use crate::cluster::{
+    Cluster, ClusterClass, Machine, MachineDeployment, MachineHealthCheck, MachinePool, MachineSet,
+};
+use crate::control_plane::{KubeadmControlPlane, KubeadmControlPlaneTemplate};
+use crate::infrastructure::{
+    DevCluster, DevClusterTemplate, DevMachine, DevMachinePool, DevMachinePoolTemplate, DevMachineTemplate,
+};
+
+/// The definitions of all kinds that have a type in this crate.
+pub(super) fn manifests() -> Vec<Value> {
+    let fixed = |short_names, columns| Definition { short_names, columns, scale: Scale::Fixed };
+    let template = fixed(&[], &[AGE]);
+    let group = |short_names, columns| Definition { short_names, columns, scale: Scale::ReplicasAndSelector };
+    vec![
+        manifest::<Cluster>(fixed(&["cl"], CLUSTER)),
+        manifest::<ClusterClass>(fixed(&["cc"], CLUSTER_CLASS)),
+        manifest::<MachineDeployment>(group(&["md"], MACHINE_DEPLOYMENT)),
+        manifest::<MachineSet>(group(&["ms"], MACHINE_SET)),
+        manifest::<Machine>(fixed(&["ma"], MACHINE)),
+        manifest::<MachinePool>(Definition {
+            short_names: &["mp"],
+            columns: MACHINE_POOL,
+            scale: Scale::Replicas,
+        }),
+        manifest::<MachineHealthCheck>(fixed(&["mhc", "mhcs"], MACHINE_HEALTH_CHECK)),
+        manifest::<KubeadmControlPlane>(group(&["kcp"], KUBEADM_CONTROL_PLANE)),
+        manifest::<KubeadmControlPlaneTemplate>(template),
+        manifest::<KubeadmConfig>(fixed(&[], KUBEADM_CONFIG)),
+        manifest::<KubeadmConfigTemplate>(template),
+        manifest::<DevCluster>(fixed(&[], DEV_CLUSTER)),
+        manifest::<DevClusterTemplate>(template),
+        manifest::<DevMachine>(fixed(&[], DEV_MACHINE)),
+        manifest::<DevMachineTemplate>(template),
+        manifest::<DevMachinePool>(fixed(&[], DEV_MACHINE_POOL)),
+        manifest::<DevMachinePoolTemplate>(template),
+    ]
+}
+
+const fn text(name: &'static str, path: &'static str, description: &'static str) -> Column {
+    Column { name, type_: "string", path, description, wide: false }
+}
+
+const fn number(name: &'static str, path: &'static str, description: &'static str) -> Column {
+    Column { name, type_: "integer", path, description, wide: false }
+}
+
+const fn wide(column: Column) -> Column {
+    Column { wide: true, ..column }
+}
+
+pub(super) const AGE: Column = Column {
+    name: "Age",
+    type_: "date",
+    path: ".metadata.creationTimestamp",
+    description: "Time since it was created",
+    wide: false,
+};
+pub(super) const PAUSED: Column = wide(text(
+    "Paused",
+    r#".status.conditions[?(@.type=="Paused")].status"#,
+    "Whether nothing is done with it",
+));
+const AVAILABLE: Column = text(
+    "Available",
+    r#".status.conditions[?(@.type=="Available")].status"#,
+    "Whether it does what it is for",
+);
+const READY: Column =
+    text("Ready", r#".status.conditions[?(@.type=="Ready")].status"#, "Whether everything about it is good");
+const UP_TO_DATE: Column = text(
+    "Up-to-date",
+    r#".status.conditions[?(@.type=="UpToDate")].status"#,
+    "Whether it is as its owner wants it",
+);
+const PHASE: Column = text("Phase", ".status.phase", "How far it is");
+const IN_CLUSTER: Column = text("Cluster", ".spec.clusterName", "Its Cluster");
+const LABELLED_CLUSTER: Column =
+    text("Cluster", r".metadata.labels['cluster\.x-k8s\.io/cluster-name']", "Its Cluster");
+const PROVISIONED: Column =
+    text("Provisioned", ".status.initialization.provisioned", "Whether the infrastructure is there");
+const DESIRED: Column = number("Desired", ".spec.replicas", "How many Machines there shall be");
+const CURRENT: Column = number("Current", ".status.replicas", "How many Machines there are");
+const READY_COUNT: Column = number("Ready", ".status.readyReplicas", "How many Machines are ready");
+const AVAILABLE_COUNT: Column =
+    number("Available", ".status.availableReplicas", "How many Machines are available");
+const UP_TO_DATE_COUNT: Column =
+    number("Up-to-date", ".status.upToDateReplicas", "How many Machines are up to date");
+
+const CLUSTER: &[Column] = &[
+    text("ClusterClass", ".spec.topology.classRef.name", "What it is made from"),
+    AVAILABLE,
+    number(
+        "CP Desired",
+        ".status.controlPlane.desiredReplicas",
+        "How many control plane Machines there shall be",
+    ),
+    wide(number("CP Current", ".status.controlPlane.replicas", "How many control plane Machines there are")),
+    wide(number(
+        "CP Ready",
+        ".status.controlPlane.readyReplicas",
+        "How many control plane Machines are ready",
+    )),
+    number(
+        "CP Available",
+        ".status.controlPlane.availableReplicas",
+        "How many control plane Machines are available",
+    ),
+    number(
+        "CP Up-to-date",
+        ".status.controlPlane.upToDateReplicas",
+        "How many control plane Machines are up to date",
+    ),
+    number("W Desired", ".status.workers.desiredReplicas", "How many worker Machines there shall be"),
+    wide(number("W Current", ".status.workers.replicas", "How many worker Machines there are")),
+    wide(number("W Ready", ".status.workers.readyReplicas", "How many worker Machines are ready")),
+    number("W Available", ".status.workers.availableReplicas", "How many worker Machines are available"),
+    number("W Up-to-date", ".status.workers.upToDateReplicas", "How many worker Machines are up to date"),
+    PAUSED,
+    PHASE,
+    AGE,
+    text("Version", ".spec.topology.version", "The Kubernetes version it shall have"),
+];
+
+const CLUSTER_CLASS: &[Column] = &[
+    PAUSED,
+    text(
+        "Variables Ready",
+        r#".status.conditions[?(@.type=="VariablesReady")].status"#,
+        "Whether its variables are known and agree",
+    ),
+    AGE,
+];
+
+const MACHINE_DEPLOYMENT: &[Column] = &[
+    IN_CLUSTER,
+    AVAILABLE,
+    DESIRED,
+    CURRENT,
+    READY_COUNT,
+    AVAILABLE_COUNT,
+    UP_TO_DATE_COUNT,
+    PAUSED,
+    PHASE,
+    AGE,
+    text("Version", ".spec.template.spec.version", "The Kubernetes version its Machines shall have"),
+];
+
+const MACHINE_SET: &[Column] = &[
+    IN_CLUSTER,
+    DESIRED,
+    CURRENT,
+    READY_COUNT,
+    AVAILABLE_COUNT,
+    UP_TO_DATE_COUNT,
+    PAUSED,
+    AGE,
+    text("Version", ".spec.template.spec.version", "The Kubernetes version of its Machines"),
+];
+
+const MACHINE: &[Column] = &[
+    IN_CLUSTER,
+    text("Node Name", ".status.nodeRef.name", "Its Node"),
+    wide(text("Provider ID", ".spec.providerID", "Its identity with the infrastructure")),
+    READY,
+    AVAILABLE,
+    UP_TO_DATE,
+    wide(text("Internal-IP", r#".status.addresses[?(@.type=="InternalIP")].address"#, "Its address inside")),
+    wide(text("External-IP", r#".status.addresses[?(@.type=="ExternalIP")].address"#, "Its address outside")),
+    wide(text("OS-Image", ".status.nodeInfo.osImage", "Its operating system")),
+    wide(text("Kernel-Version", ".status.nodeInfo.kernelVersion", "Its kernel")),
+    wide(text("Container-Runtime", ".status.nodeInfo.containerRuntimeVersion", "Its container runtime")),
+    PAUSED,
+    PHASE,
+    AGE,
+    text("Version", ".spec.version", "The Kubernetes version it shall have"),
+];
+
+const MACHINE_POOL: &[Column] = &[
+    IN_CLUSTER,
+    DESIRED,
+    CURRENT,
+    READY_COUNT,
+    AVAILABLE_COUNT,
+    UP_TO_DATE_COUNT,
+    PAUSED,
+    PHASE,
+    AGE,
+    text("Version", ".spec.template.spec.version", "The Kubernetes version its instances shall have"),
+];
+
+const MACHINE_HEALTH_CHECK: &[Column] = &[
+    IN_CLUSTER,
+    number("Replicas", ".status.expectedMachines", "How many Machines it looks at"),
+    number("Healthy", ".status.currentHealthy", "How many of them are healthy"),
+    PAUSED,
+    AGE,
+];
+
+const KUBEADM_CONTROL_PLANE: &[Column] = &[
+    LABELLED_CLUSTER,
+    AVAILABLE,
+    DESIRED,
+    CURRENT,
+    READY_COUNT,
+    AVAILABLE_COUNT,
+    UP_TO_DATE_COUNT,
+    PAUSED,
+    text(
+        "Initialized",
+        r#".status.conditions[?(@.type=="Initialized")].status"#,
+        "Whether the API server accepts requests",
+    ),
+    AGE,
+    text("Version", ".spec.version", "The Kubernetes version its Machines shall have"),
+];
+
+const KUBEADM_CONFIG: &[Column] = &[
+    LABELLED_CLUSTER,
+    text(
+        "Data secret created",
+        ".status.initialization.dataSecretCreated",
+        "Whether the bootstrap data are there",
+    ),
+    PAUSED,
+    AGE,
+];
+
+const DEV_CLUSTER: &[Column] = &[LABELLED_CLUSTER, PROVISIONED, AGE];
+
+const DEV_MACHINE: &[Column] = &[
+    LABELLED_CLUSTER,
+    text("Machine", r#".metadata.ownerReferences[?(@.kind=="Machine")].name"#, "Its Machine"),
+    text("ProviderID", ".spec.providerID", "Its identity"),
+    PROVISIONED,
+    AGE,
+];
+
+const DEV_MACHINE_POOL: &[Column] = &[
+    LABELLED_CLUSTER,
+    number("Instances", ".status.replicas", "How many instances there are"),
+    PROVISIONED,
+    AGE,
+];

@@ -1,0 +1,180 @@
+//! What rules need to know about other objects.
+
+use std::sync::{Arc, OnceLock};
+
+use futures_util::future::BoxFuture;
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::{Client, ResourceExt};
+use serde_json::Value;
+use windlass_api::cluster::{Cluster, ClusterClass, Machine, MachineDeployment, MachinePool};
+use windlass_api::names::{CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION, TOPOLOGY_OWNED_LABEL};
+use windlass_engine::contract::{self, Contract};
+use windlass_engine::topology::admission::UpgradeState;
+use windlass_engine::topology::{
+    ControlPlane, GroupKind, GroupObject, MachineVersions, PendingHooks, WorkerGroup,
+};
+use windlass_reconcile::describe_error;
+use windlass_version::Version;
+
+use crate::topology::resource;
+
+/// Looks up what rules need to know. A failure is a refusal: what cannot be checked is not let through.
+pub trait LookUp: Send + Sync + 'static {
+    /// A class.
+    fn class<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<ClusterClass>, String>>;
+
+    /// The Clusters that use a class.
+    fn users<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<Vec<Cluster>, String>>;
+
+    /// The parts of a Cluster.
+    fn state<'a>(&'a self, cluster: &'a Cluster) -> BoxFuture<'a, Result<UpgradeState, String>>;
+}
+
+/// Looks up in an API. The client may come later than the rules: an API server is given its admission before anybody
+/// can be its client.
+#[derive(Clone, Default)]
+pub struct ObjectLookUp(Arc<OnceLock<Client>>);
+
+impl ObjectLookUp {
+    /// Without a client yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With a client.
+    pub fn with_client(client: Client) -> Self {
+        let look_up = Self::default();
+        look_up.connect(client);
+        look_up
+    }
+
+    /// Sets the client, once.
+    pub fn connect(&self, client: Client) {
+        // A second client would be the same API.
+        let _ = self.0.set(client);
+    }
+
+    fn client(&self) -> Result<Client, String> {
+        self.0.get().cloned().ok_or_else(|| "the API is not ready to look things up".to_owned())
+    }
+}
+
+impl LookUp for ObjectLookUp {
+    fn class<'a>(
+        &'a self,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Result<Option<ClusterClass>, String>> {
+        Box::pin(async move {
+            let classes: Api<ClusterClass> = Api::namespaced(self.client()?, namespace);
+            classes.get_opt(name).await.map_err(|error| describe_error(&error))
+        })
+    }
+
+    fn users<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<Vec<Cluster>, String>> {
+        Box::pin(async move {
+            let clusters: Api<Cluster> = Api::all(self.client()?);
+            let all = clusters.list(&ListParams::default()).await.map_err(|error| describe_error(&error))?;
+            let uses = |cluster: &Cluster| {
+                cluster.spec.topology.as_ref().is_some_and(|topology| {
+                    let own = cluster.namespace().unwrap_or_default();
+                    let class = &topology.class_ref;
+                    let of = if class.namespace.is_empty() { own.as_str() } else { &class.namespace };
+                    class.name == name && of == namespace
+                })
+            };
+            Ok(all.items.into_iter().filter(uses).collect())
+        })
+    }
+
+    fn state<'a>(&'a self, cluster: &'a Cluster) -> BoxFuture<'a, Result<UpgradeState, String>> {
+        Box::pin(async move {
+            let client = self.client()?;
+            let namespace = cluster.namespace().unwrap_or_default();
+            let selector = format!("{CLUSTER_NAME_LABEL}={},{TOPOLOGY_OWNED_LABEL}", cluster.name_any());
+            let owned = ListParams::default().labels(&selector);
+            let fail = |error: kube::Error| describe_error(&error);
+            let deployments: Api<MachineDeployment> = Api::namespaced(client.clone(), &namespace);
+            let pools: Api<MachinePool> = Api::namespaced(client.clone(), &namespace);
+            let machines: Api<Machine> = Api::namespaced(client.clone(), &namespace);
+            let of_cluster =
+                ListParams::default().labels(&format!("{CLUSTER_NAME_LABEL}={}", cluster.name_any()));
+            let machines = machines.list(&of_cluster).await.map_err(fail)?.items;
+            let mut workers = Vec::new();
+            for deployment in deployments.list(&owned).await.map_err(fail)?.items {
+                let selector = deployment.spec.selector.match_labels.clone().unwrap_or_default();
+                let mine = machines.iter().filter(|machine| {
+                    selector.iter().all(|(key, value)| machine.labels().get(key) == Some(value))
+                });
+                let versions = mine.map(|machine| MachineVersions {
+                    desired: Version::parse(&machine.spec.version).ok(),
+                    kubelet: machine
+                        .status
+                        .node_info
+                        .as_ref()
+                        .and_then(|info| Version::parse(&info.kubelet_version).ok()),
+                });
+                let version = &deployment.spec.template.spec.version;
+                workers.push(group(GroupKind::MachineDeployment, deployment.name_any(), version, versions));
+            }
+            for pool in pools.list(&owned).await.map_err(fail)?.items {
+                let versions = pool.status.versions.iter().map(|running| MachineVersions {
+                    desired: None,
+                    kubelet: Version::parse(&running.version).ok(),
+                });
+                let version = &pool.spec.template.spec.version;
+                workers.push(group(GroupKind::MachinePool, pool.name_any(), version, versions));
+            }
+            let pending = cluster.annotations().get(PENDING_HOOKS_ANNOTATION).map(String::as_str);
+            Ok(UpgradeState {
+                control_plane: control_plane(&client, cluster).await?,
+                workers,
+                pending_hooks: PendingHooks::parse(pending),
+            })
+        })
+    }
+}
+
+fn group(
+    kind: GroupKind,
+    name: String,
+    version: &str,
+    mut machines: impl Iterator<Item = MachineVersions>,
+) -> WorkerGroup {
+    let version = Version::parse(version).ok();
+    let upgrading = version.as_ref().is_some_and(|version| machines.any(|machine| !machine.have(version)));
+    WorkerGroup {
+        kind,
+        topology_name: name.clone(),
+        in_topology: true,
+        defer: false,
+        hold: false,
+        object: Some(GroupObject { name, version, upgrading }),
+    }
+}
+
+async fn control_plane(client: &Client, cluster: &Cluster) -> Result<Option<ControlPlane>, String> {
+    let Some(reference) = &cluster.spec.control_plane_ref else { return Ok(None) };
+    // Paths of versions are the same in both contracts, and so is v1beta2 of the control planes that are known.
+    let resource = resource(&format!("{}/v1beta2", reference.api_group), &reference.kind);
+    let namespace = cluster.namespace().unwrap_or_default();
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource);
+    let found = api.get_opt(&reference.name).await.map_err(|error| describe_error(&error))?;
+    let Some(found) = found else { return Ok(None) };
+    let data: &Value = &found.data;
+    let read = contract::control_plane(data, Contract::V1Beta2);
+    let Some(version) = read.version.as_deref().and_then(|version| Version::parse(version).ok()) else {
+        return Ok(None);
+    };
+    let running = read.observed_versions.iter().filter_map(|version| Version::parse(version).ok());
+    Ok(Some(ControlPlane {
+        kind: reference.kind.clone(),
+        name: reference.name.clone(),
+        version,
+        running: running.collect(),
+    }))
+}

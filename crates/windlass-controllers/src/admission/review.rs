@@ -1,0 +1,250 @@
+//! One question of admission, whoever asks it.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use windlass_api::cluster::{Cluster, ClusterClass, MachineDeployment};
+use windlass_api::names::{CLUSTER_GROUP, CONTROL_PLANE_GROUP, RUNTIME_GROUP, TOPOLOGY_DRY_RUN_ANNOTATION};
+use windlass_api::runtime::{ExtensionConfig, validate as validate_extension_config};
+use windlass_engine::topology::admission::{
+    ClassUse, ClusterContext, Verdict, default_cluster, default_machine_deployment, validate_class,
+    validate_class_deletion, validate_cluster, validate_control_plane, validate_machine_deployment,
+};
+
+use super::objects::LookUp;
+use crate::topology::{check_variable_definitions, default_and_validate_variables};
+
+/// What is asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// Group of the resource.
+    pub group: &'a str,
+    /// Plural name of the resource.
+    pub resource: &'a str,
+    /// Part of the object that is written, empty for all of it.
+    pub subresource: &'a str,
+    /// Namespace of the object.
+    pub namespace: &'a str,
+    /// Name of the object.
+    pub name: &'a str,
+    /// The object as it is stored, if it is.
+    pub old: Option<&'a Value>,
+    /// Whether it is deleted.
+    pub is_deletion: bool,
+}
+
+/// Why an object is refused: fields with what would be accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .fields.iter().map(|(field, problem)| format!("{field}: {problem}")).collect::<Vec<_>>().join("; "))]
+pub struct Refused {
+    /// Fields and what is wrong with them.
+    pub fields: Vec<(String, String)>,
+}
+
+impl Refused {
+    fn whole(problem: impl Into<String>) -> Self {
+        Self { fields: vec![("metadata".to_owned(), problem.into())] }
+    }
+}
+
+/// The rules, with a way to look up what they need to know.
+pub struct Rules<L> {
+    look_up: L,
+}
+
+impl<L: LookUp> Rules<L> {
+    /// Rules that look things up in some way.
+    pub fn new(look_up: L) -> Self {
+        Self { look_up }
+    }
+
+    /// The resources that there are rules for, as group and plural name.
+    pub const RESOURCES: [(&'static str, &'static str); 5] = [
+        (CLUSTER_GROUP, "clusters"),
+        (CLUSTER_GROUP, "clusterclasses"),
+        (CLUSTER_GROUP, "machinedeployments"),
+        (CONTROL_PLANE_GROUP, "kubeadmcontrolplanes"),
+        (RUNTIME_GROUP, "extensionconfigs"),
+    ];
+
+    /// Fills in what may be left out.
+    ///
+    /// # Errors
+    ///
+    /// When the object is not of its kind.
+    pub async fn mutate(&self, asked: &Asked<'_>, object: &mut Value) -> Result<(), Refused> {
+        if asked.is_deletion || !asked.subresource.is_empty() {
+            return Ok(());
+        }
+        match (asked.group, asked.resource) {
+            (CLUSTER_GROUP, "clusters") => {
+                let mut cluster: Cluster = read(object)?;
+                let before = cluster.clone();
+                default_cluster(&mut cluster);
+                if let Some(topology) = &mut cluster.spec.topology {
+                    let namespace = class_namespace(topology.class_ref.namespace.as_str(), asked.namespace);
+                    let class = self.look_up.class(namespace, &topology.class_ref.name).await;
+                    // Without its class, variables are left alone; validation says what is missing.
+                    if let Ok(Some(class)) = class {
+                        let mut filled = topology.clone();
+                        if default_and_validate_variables(&class, &mut filled, None).is_ok() {
+                            *topology = filled;
+                        }
+                    }
+                }
+                write_spec(object, &before.spec, &cluster.spec)
+            }
+            (CLUSTER_GROUP, "machinedeployments") => {
+                let mut deployment: MachineDeployment = read(object)?;
+                let before = deployment.clone();
+                default_machine_deployment(&mut deployment);
+                write_spec(object, &before.spec, &deployment.spec)
+            }
+            (RUNTIME_GROUP, "extensionconfigs") => {
+                let mut config: ExtensionConfig = read(object)?;
+                let before = config.clone();
+                config.fill_defaults();
+                write_spec(object, &before.spec, &config.spec)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses an object, or lets it pass with warnings. The object is the old one for a deletion.
+    ///
+    /// # Errors
+    ///
+    /// Why it is refused.
+    pub async fn validate(&self, asked: &Asked<'_>, object: &Value) -> Result<Vec<String>, Refused> {
+        if !asked.subresource.is_empty() {
+            return Ok(Vec::new());
+        }
+        let verdict = match (asked.group, asked.resource) {
+            (CLUSTER_GROUP, "clusters") if !asked.is_deletion => self.cluster(asked, object).await?,
+            (CLUSTER_GROUP, "clusterclasses") => self.class(asked, object).await?,
+            (CLUSTER_GROUP, "machinedeployments") if !asked.is_deletion => {
+                let old: Option<MachineDeployment> = asked.old.map(read).transpose()?;
+                validate_machine_deployment(&read(object)?, old.as_ref())
+            }
+            (CONTROL_PLANE_GROUP, "kubeadmcontrolplanes") if !asked.is_deletion && !is_dry_run(object) => {
+                let version = |object: &Value| object["spec"]["version"].as_str().map(str::to_owned);
+                let replicas =
+                    object["spec"]["replicas"].as_i64().and_then(|count| i32::try_from(count).ok());
+                let old = asked.old.and_then(version);
+                validate_control_plane(&version(object).unwrap_or_default(), old.as_deref(), replicas)
+            }
+            (RUNTIME_GROUP, "extensionconfigs") if !asked.is_deletion => {
+                let config: ExtensionConfig = read(object)?;
+                let mut verdict = Verdict::default();
+                for violation in validate_extension_config(&config) {
+                    verdict.refuse(violation.field.to_string(), violation.problem.to_string());
+                }
+                verdict
+            }
+            _ => Verdict::default(),
+        };
+        if verdict.is_accepted() {
+            return Ok(verdict.warnings);
+        }
+        let fields = verdict.problems.into_iter().map(|problem| (problem.field, problem.problem));
+        Err(Refused { fields: fields.collect() })
+    }
+
+    async fn cluster(&self, asked: &Asked<'_>, object: &Value) -> Result<Verdict, Refused> {
+        let cluster: Cluster = read(object)?;
+        let old: Option<Cluster> = asked.old.map(read).transpose()?;
+        // What goes is not held back by rules for what comes.
+        if cluster.metadata.deletion_timestamp.is_some() {
+            return Ok(Verdict::default());
+        }
+        let class_of = async |cluster: Option<&Cluster>| -> Result<Option<ClusterClass>, Refused> {
+            let Some(topology) = cluster.and_then(|cluster| cluster.spec.topology.as_ref()) else {
+                return Ok(None);
+            };
+            let namespace = class_namespace(topology.class_ref.namespace.as_str(), asked.namespace);
+            self.look_up.class(namespace, &topology.class_ref.name).await.map_err(Refused::whole)
+        };
+        let class = class_of(Some(&cluster)).await?;
+        let reference =
+            |cluster: &Cluster| cluster.spec.topology.as_ref().map(|topology| topology.class_ref.clone());
+        let changed_class = old.as_ref().is_some_and(|old| reference(old) != reference(&cluster));
+        let old_class = if changed_class { class_of(old.as_ref()).await? } else { None };
+        let version =
+            |cluster: &Cluster| cluster.spec.topology.as_ref().map(|topology| topology.version.clone());
+        let changed_version = old.as_ref().is_some_and(|old| version(old) != version(&cluster));
+        let state = if changed_version {
+            Some(self.look_up.state(&cluster).await.map_err(Refused::whole)?)
+        } else {
+            None
+        };
+        let context = ClusterContext {
+            old: old.as_ref(),
+            class: class.as_ref(),
+            old_class: old_class.as_ref(),
+            state: state.as_ref(),
+        };
+        let mut verdict = validate_cluster(&cluster, context);
+        if let (Some(class), Some(mut topology)) = (&class, cluster.spec.topology) {
+            let old = old.as_ref().and_then(|old| old.spec.topology.as_ref());
+            if let Err(problems) = default_and_validate_variables(class, &mut topology, old) {
+                for problem in problems {
+                    let (field, text) =
+                        problem.split_once(": ").unwrap_or(("spec.topology.variables", &problem));
+                    verdict.refuse(field, text);
+                }
+            }
+        }
+        Ok(verdict)
+    }
+
+    async fn class(&self, asked: &Asked<'_>, object: &Value) -> Result<Verdict, Refused> {
+        let users = self.look_up.users(asked.namespace, asked.name).await.map_err(Refused::whole)?;
+        if asked.is_deletion {
+            return Ok(validate_class_deletion(asked.name, &users));
+        }
+        let class: ClusterClass = read(object)?;
+        let old: Option<ClusterClass> = asked.old.map(read).transpose()?;
+        let mut verdict = validate_class(&class, ClassUse { old: old.as_ref(), clusters: &users });
+        for problem in check_variable_definitions(&class) {
+            let (field, text) = problem.split_once(": ").unwrap_or(("spec.variables", &problem));
+            verdict.refuse(field, text);
+        }
+        Ok(verdict)
+    }
+}
+
+fn class_namespace<'a>(of_reference: &'a str, of_cluster: &'a str) -> &'a str {
+    if of_reference.is_empty() { of_cluster } else { of_reference }
+}
+
+fn is_dry_run(object: &Value) -> bool {
+    object["metadata"]["annotations"].get(TOPOLOGY_DRY_RUN_ANNOTATION).is_some()
+}
+
+fn read<T: DeserializeOwned>(object: &Value) -> Result<T, Refused> {
+    serde_json::from_value(object.clone()).map_err(|error| Refused::whole(error.to_string()))
+}
+
+/// Writes a spec back if it changed. What the types do not know is somebody else's, and is not touched otherwise.
+fn write_spec<T: Serialize + PartialEq>(object: &mut Value, before: &T, after: &T) -> Result<(), Refused> {
+    if before == after {
+        return Ok(());
+    }
+    let written = serde_json::to_value(after).map_err(|error| Refused::whole(error.to_string()))?;
+    if let Some(fields) = object.as_object_mut() {
+        let spec = fields.entry("spec").or_insert(Value::Null);
+        merge(spec, written);
+    }
+    Ok(())
+}
+
+fn merge(target: &mut Value, source: Value) {
+    match (target, source) {
+        (Value::Object(target), Value::Object(source)) => {
+            for (key, value) in source {
+                merge(target.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (target, source) => *target = source,
+    }
+}

@@ -1,0 +1,116 @@
+//! The Secrets of a cluster: made once, completed when one is missing, never overwritten.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Resource, ResourceExt};
+use serde_json::json;
+use windlass_engine::control_plane::observe::is_etcd_external;
+use windlass_reconcile::{Context, ObjectKey, describe_error};
+
+use super::{ControlPlaneError, ControlPlaneReconciler, Scene};
+use crate::certificates::{
+    KUBECONFIG, Pair, Purpose, kubeconfig, kubeconfig_needs_renewal, kubeconfig_secret_name, secret,
+};
+
+/// How long Secrets that were complete are not looked at again. They are read from the API, not from a cache: keeping all
+/// Secrets of a management cluster in memory for the few that are ours would be a bad trade.
+const RECHECK: SignedDuration = SignedDuration::from_mins(10);
+
+impl ControlPlaneReconciler {
+    /// Whether all certificates are there, after what is missing was made.
+    pub(super) async fn reconcile_certificates(&self, scene: &Scene<'_>) -> Result<bool, ControlPlaneError> {
+        let ready = scene.cluster.status.initialization.infrastructure_provisioned == Some(true);
+        let uid = scene.control_plane.uid().unwrap_or_default();
+        let now = scene.context.now();
+        let certified = || self.certified.lock().unwrap_or_else(PoisonError::into_inner);
+        let checked = certified().get(&uid).copied();
+        if checked.is_some_and(|checked| now.duration_since(checked) < RECHECK) {
+            return Ok(true);
+        }
+        if scene.is_deleting() || !ready {
+            return Ok(scene
+                .control_plane
+                .status
+                .conditions
+                .iter()
+                .any(|condition| condition.type_ == "CertificatesAvailable" && condition.status == "True"));
+        }
+        let mut authority = None;
+        for purpose in Purpose::ALL {
+            if purpose == Purpose::EtcdAuthority && is_etcd_external(scene.control_plane) {
+                // Whoever runs that etcd signs for it.
+                continue;
+            }
+            let pair = self.pair(scene, purpose).await?;
+            if purpose == Purpose::ClusterAuthority {
+                authority = Some(pair);
+            }
+        }
+        let endpoint = &scene.cluster.spec.control_plane_endpoint;
+        if let (Some(authority), true) = (authority, endpoint.is_set()) {
+            let server =
+                format!("https://{}:{}", bracketed(&endpoint.host), endpoint.port.unwrap_or_default());
+            self.kubeconfig(scene, &server, &authority).await?;
+            certified().insert(uid, now);
+        }
+        Ok(true)
+    }
+
+    async fn pair(&self, scene: &Scene<'_>, purpose: Purpose) -> Result<Pair, ControlPlaneError> {
+        let cluster = scene.cluster_name();
+        let name = purpose.secret_name(&cluster);
+        if let Some(found) = read(scene.context, &ObjectKey::new(scene.namespace(), &name)).await? {
+            return Ok(Pair::of_secret(&found)?);
+        }
+        let pair = purpose.generate(scene.context.now())?;
+        let made = self.secret(scene, &name, pair.clone().data());
+        scene.context.writer::<Secret>().create(&made).await?;
+        Ok(pair)
+    }
+
+    async fn kubeconfig(
+        &self,
+        scene: &Scene<'_>,
+        server: &str,
+        authority: &Pair,
+    ) -> Result<(), ControlPlaneError> {
+        let (cluster, now) = (scene.cluster_name(), scene.context.now());
+        let name = kubeconfig_secret_name(&cluster);
+        let make = || kubeconfig(&cluster, server, authority, now);
+        let writer = scene.context.writer::<Secret>();
+        match read(scene.context, &ObjectKey::new(scene.namespace(), &name)).await? {
+            None => {
+                let data = BTreeMap::from([(KUBECONFIG.to_owned(), make()?)]);
+                writer.create(&self.secret(scene, &name, data)).await?;
+            }
+            Some(found) => {
+                let uid = scene.control_plane.uid();
+                let ours = found.owner_references().iter().any(|owner| Some(&owner.uid) == uid.as_ref());
+                if ours && kubeconfig_needs_renewal(&found, now) {
+                    writer.patch(&found, json!({"stringData": {KUBECONFIG: make()?}})).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn secret(&self, scene: &Scene<'_>, name: &str, data: BTreeMap<String, String>) -> Secret {
+        let owner = scene.control_plane.controller_owner_ref(&()).unwrap_or_default();
+        secret(&scene.namespace(), name, &scene.cluster_name(), owner, data)
+    }
+}
+
+async fn read(context: &Context, key: &ObjectKey) -> Result<Option<Secret>, ControlPlaneError> {
+    context.get(key).await.map_err(|error| ControlPlaneError::Read {
+        what: format!("Secret {key}"),
+        why: describe_error(&error),
+    })
+}
+
+/// An IPv6 address needs brackets in a URL.
+fn bracketed(host: &str) -> String {
+    if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() }
+}

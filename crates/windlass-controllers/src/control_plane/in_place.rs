@@ -1,0 +1,127 @@
+//! Starting the in-place update of a Machine.
+//!
+//! Five writes, in an order that a crash can interrupt anywhere: the mark on the Machine comes first, and from then on the
+//! rest is repeated until the pending hook, which comes last, is there.
+
+use std::collections::BTreeMap;
+
+use kube::{Resource, ResourceExt};
+use serde_json::{Map, Value, json};
+use windlass_api::bootstrap::KubeadmConfig;
+use windlass_api::cluster::Machine;
+use windlass_api::names::{
+    CLONED_FROM_GROUP_KIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, KUBEADM_CONTROL_PLANE_FIELD_MANAGER,
+    PENDING_HOOKS_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
+};
+use windlass_engine::control_plane::desired;
+use windlass_engine::control_plane::kubeadm_config::Form;
+use windlass_reconcile::ObjectKey;
+
+use super::{ControlPlaneError, ControlPlaneReconciler, Scene};
+use crate::external::FromTemplate;
+
+/// The hook that the Machine controller calls for a Machine that is updated in place.
+const UPDATE_MACHINE: &str = "UpdateMachine";
+
+impl ControlPlaneReconciler {
+    /// Starts the update, or goes on with one that was started halfway.
+    pub(super) async fn trigger_in_place(
+        &self,
+        scene: &Scene<'_>,
+        machine: &Machine,
+    ) -> Result<(), ControlPlaneError> {
+        let writer = scene.context.writer::<Machine>();
+        let key = ObjectKey::of(machine);
+        // What is read comes before the first write: nothing is begun that cannot be continued.
+        let infrastructure = self.updated_infrastructure(scene, machine).await?;
+        let config = self.updated_config(scene, machine);
+        if !machine.annotations().contains_key(UPDATE_IN_PROGRESS_ANNOTATION) {
+            let patch = json!({"metadata": {"annotations": {UPDATE_IN_PROGRESS_ANNOTATION: ""}}});
+            writer.patch_unconditionally(&key, patch).await?;
+        }
+        let reference = &machine.spec.infrastructure_ref;
+        let kind = self.externals.kind(scene.context, &reference.api_group, &reference.kind).await?;
+        let manager = KUBEADM_CONTROL_PLANE_FIELD_MANAGER;
+        scene.context.writer_of(&kind.resource).apply(manager, &infrastructure).await?;
+        if let Some(config) = config {
+            scene.context.writer::<KubeadmConfig>().apply(manager, &config).await?;
+        }
+        let owner = scene.control_plane.controller_owner_ref(&()).unwrap_or_default();
+        let intent = desired::updated_machine(scene.control_plane, &scene.cluster_name(), owner, machine);
+        writer.apply(manager, &intent).await?;
+        let pending = machine.annotations().get(PENDING_HOOKS_ANNOTATION).map(String::as_str);
+        let patch = json!({"metadata": {"annotations": {PENDING_HOOKS_ANNOTATION: with_hook(pending)}}});
+        writer.patch_unconditionally(&key, patch).await?;
+        Ok(())
+    }
+
+    async fn updated_infrastructure(
+        &self,
+        scene: &Scene<'_>,
+        machine: &Machine,
+    ) -> Result<Value, ControlPlaneError> {
+        let reference = &machine.spec.infrastructure_ref;
+        let present = self.externals.get(scene.context, &scene.namespace(), reference).await?;
+        let present = present.ok_or_else(|| ControlPlaneError::NoTemplate(reference.to_string()))?;
+        let template = self.template(scene).await?;
+        let clone = FromTemplate {
+            template: &template.object,
+            name: &reference.name,
+            cluster: &scene.cluster_name(),
+            owner: None,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+        }
+        .object()?;
+        let mut annotations: Map<String, Value> = clone
+            .annotations()
+            .iter()
+            .filter(|(key, _)| {
+                [CLONED_FROM_NAME_ANNOTATION, CLONED_FROM_GROUP_KIND_ANNOTATION].contains(&key.as_str())
+            })
+            .map(|(key, value)| (key.clone(), json!(value)))
+            .collect();
+        annotations.insert(UPDATE_IN_PROGRESS_ANNOTATION.to_owned(), json!(""));
+        let resource = &present.kind.resource;
+        Ok(json!({
+            "apiVersion": resource.api_version, "kind": resource.kind,
+            "metadata": {"name": reference.name, "namespace": scene.namespace(), "uid": present.object.uid(),
+                "annotations": annotations},
+            "spec": clone.data.get("spec").cloned().unwrap_or_else(|| json!({})),
+        }))
+    }
+
+    /// Always the join form: a Machine that is updated has long joined.
+    fn updated_config(&self, scene: &Scene<'_>, machine: &Machine) -> Option<Value> {
+        let name = &machine.spec.bootstrap.config_ref.as_ref()?.name;
+        let present = self.configs.get(&ObjectKey::new(scene.namespace(), name))?;
+        let owner = scene.control_plane.owner_ref(&()).unwrap_or_default();
+        let mut config =
+            desired::kubeadm_config(scene.control_plane, &scene.cluster_name(), owner, name, Form::Join);
+        config["metadata"] = json!({"name": name, "namespace": scene.namespace(), "uid": present.uid(),
+            "annotations": {UPDATE_IN_PROGRESS_ANNOTATION: ""}});
+        Some(config)
+    }
+}
+
+/// The pending hooks with ours among them: a sorted set, joined with commas.
+fn with_hook(pending: Option<&str>) -> String {
+    let mut hooks: Vec<&str> =
+        pending.unwrap_or_default().split(',').map(str::trim).filter(|hook| !hook.is_empty()).collect();
+    hooks.push(UPDATE_MACHINE);
+    hooks.sort_unstable();
+    hooks.dedup();
+    hooks.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pending_hooks_are_a_sorted_set() {
+        assert_eq!(with_hook(None), "UpdateMachine");
+        assert_eq!(with_hook(Some("Zeta, AfterX")), "AfterX,UpdateMachine,Zeta");
+        assert_eq!(with_hook(Some("UpdateMachine")), "UpdateMachine");
+    }
+}

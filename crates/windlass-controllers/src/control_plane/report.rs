@@ -1,0 +1,204 @@
+//! Saying what was found and decided: conditions of Machines, and the status of the control plane.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use windlass_api::cluster::{Machine, StatusVersion};
+use windlass_api::conditions::{OWNER_REMEDIATED, PAUSED, reason};
+use windlass_api::control_plane::{
+    KubeadmControlPlane, KubeadmControlPlaneInitializationStatus, KubeadmControlPlaneStatus,
+    LastRemediationStatus,
+};
+use windlass_api::names::KUBEADM_CONTROL_PLANE_FIELD_MANAGER;
+use windlass_engine::condition::{self, Finding};
+use windlass_engine::control_plane::conditions::{self, MachineConditions};
+use windlass_engine::control_plane::{
+    Decision, Observed, ObservedMachine, RemediationOutcome, Step, WaitingOn, desired,
+};
+use windlass_engine::versions;
+use windlass_reconcile::{Context, EventType, WriteError};
+
+use super::Scene;
+use super::health::Inspection;
+
+/// Says that nothing is done.
+pub(super) async fn paused(control_plane: &KubeadmControlPlane, context: &Context) -> Result<(), WriteError> {
+    let mut status = control_plane.status.clone();
+    let generation = control_plane.metadata.generation;
+    let finding = Finding::yes(PAUSED, reason::PAUSED);
+    if condition::set(&mut status.conditions, finding, generation, context.now()) {
+        let writer = context.writer::<KubeadmControlPlane>();
+        writer.patch_status(control_plane, json!({"status": {"conditions": status.conditions}})).await?;
+    }
+    Ok(())
+}
+
+/// Writes the conditions of Machines that are the control plane's to say.
+pub(super) async fn machines(
+    scene: &Scene<'_>,
+    machines: &[Arc<Machine>],
+    observed: &Observed,
+    decision: &Decision,
+    inspection: &Inspection,
+) -> Result<(), WriteError> {
+    for (machine, seen) in machines.iter().zip(&observed.machines) {
+        let mut findings = vec![conditions::up_to_date(seen, kubelet(machine))];
+        findings.extend(inspection.findings.get(&seen.name).into_iter().flatten().map(|(_, f)| f.clone()));
+        findings.extend(remediation(seen, decision));
+        let types: Vec<String> = findings.iter().map(|finding| finding.type_.clone()).collect();
+        let mut all = machine.status.conditions.clone();
+        let mut changed = false;
+        for finding in findings {
+            let generation = machine.metadata.generation;
+            changed |= condition::set(&mut all, finding, generation, scene.context.now());
+        }
+        if !changed {
+            continue;
+        }
+        let ours: Vec<&Condition> = all.iter().filter(|condition| types.contains(&condition.type_)).collect();
+        let intent = json!({
+            "apiVersion": Machine::API_VERSION, "kind": Machine::KIND,
+            "metadata": {"name": machine.name_any(), "namespace": machine.namespace(), "uid": machine.uid()},
+            "status": {"conditions": ours},
+        });
+        let writer = scene.context.writer::<Machine>();
+        match writer.apply_status(KUBEADM_CONTROL_PLANE_FIELD_MANAGER, &intent).await {
+            // It went meanwhile.
+            Err(error) if error.is_not_found() => {}
+            other => drop(other?),
+        }
+    }
+    Ok(())
+}
+
+/// `OwnerRemediated`, which a health check asks for and the owner answers.
+fn remediation(machine: &ObservedMachine, decision: &Decision) -> Option<Finding> {
+    if !machine.remediation_requested {
+        return None;
+    }
+    if machine.deletion.is_some() {
+        return Some(Finding::no(OWNER_REMEDIATED, "MachineDeleting"));
+    }
+    match &decision.remediation {
+        Some(RemediationOutcome::Start(record)) if record.machine == machine.name => {
+            Some(Finding::no(OWNER_REMEDIATED, "MachineDeleting").because("The Machine is being deleted"))
+        }
+        Some(RemediationOutcome::Blocked { machine: name, why }) if *name == machine.name => {
+            Some(Finding::no(OWNER_REMEDIATED, why.reason()).because(why))
+        }
+        // Others are worse off, and come first.
+        _ => Some(Finding::no(OWNER_REMEDIATED, "WaitingForRemediation")),
+    }
+}
+
+/// Writes the status of the control plane, if it changed.
+pub(super) async fn control_plane(
+    scene: &Scene<'_>,
+    machines: &[Arc<Machine>],
+    observed: &Observed,
+    decision: &Decision,
+) -> Result<(), WriteError> {
+    let views: Vec<MachineConditions<'_>> = machines
+        .iter()
+        .zip(&observed.machines)
+        .map(|(machine, seen)| MachineConditions {
+            machine: seen,
+            conditions: &machine.status.conditions,
+            kubelet: kubelet(machine),
+        })
+        .collect();
+    let status = status(scene, machines, observed, decision, &views);
+    if status == scene.control_plane.status {
+        return Ok(());
+    }
+    if let Step::Wait(waiting @ WaitingOn::Preflight { .. }) = &decision.step {
+        let message = waiting.to_string();
+        scene.context.event(scene.control_plane, EventType::Warning, "ControlPlaneUnhealthy", message);
+    }
+    let writer = scene.context.writer::<KubeadmControlPlane>();
+    let key = windlass_reconcile::ObjectKey::of(scene.control_plane);
+    // Without a lock: the action before may have changed the object, and its status is ours alone.
+    let patch = replacing(&scene.control_plane.status, &status);
+    writer.patch_status_unconditionally(&key, json!({"status": patch})).await?;
+    Ok(())
+}
+
+/// A merge patch that makes one status of another: what is no longer there is removed.
+fn replacing(before: &KubeadmControlPlaneStatus, after: &KubeadmControlPlaneStatus) -> Value {
+    // A status that was read or made here always serialises.
+    let fields = |status| serde_json::to_value(status).unwrap_or_default();
+    let mut patch = fields(after);
+    for key in fields(before).as_object().into_iter().flat_map(|before| before.keys()) {
+        if patch.get(key).is_none() {
+            patch[key] = Value::Null;
+        }
+    }
+    patch
+}
+
+fn status(
+    scene: &Scene<'_>,
+    machines: &[Arc<Machine>],
+    observed: &Observed,
+    decision: &Decision,
+    views: &[MachineConditions<'_>],
+) -> KubeadmControlPlaneStatus {
+    let before = &scene.control_plane.status;
+    let generation = scene.control_plane.metadata.generation;
+    let now = scene.context.now();
+    let mut all = before.conditions.clone();
+    let mut findings = conditions::conditions(observed, decision, views);
+    findings.push(Finding::no(PAUSED, reason::NOT_PAUSED));
+    for finding in findings {
+        condition::set(&mut all, finding, generation, now);
+    }
+    let counters = conditions::counters(views);
+    let counted = versions::of_machines(
+        machines.iter().map(|machine| (kubelet(machine), Some(machine.spec.version.as_str()))),
+    );
+    let versions: Vec<StatusVersion> = counted
+        .into_iter()
+        .map(|count| StatusVersion { version: count.version, replicas: i32::try_from(count.replicas).ok() })
+        .collect();
+    KubeadmControlPlaneStatus {
+        conditions: all,
+        initialization: KubeadmControlPlaneInitializationStatus {
+            control_plane_initialized: observed
+                .initialized
+                .then_some(true)
+                .or(before.initialization.control_plane_initialized),
+        },
+        selector: desired::selector(scene.control_plane, &scene.cluster_name()),
+        replicas: Some(counters.replicas),
+        ready_replicas: Some(counters.ready),
+        available_replicas: Some(counters.available),
+        up_to_date_replicas: Some(counters.up_to_date),
+        version: versions.first().map(|oldest| oldest.version.clone()).unwrap_or_default(),
+        versions,
+        observed_generation: generation,
+        last_remediation: last_remediation(observed, decision).or_else(|| before.last_remediation.clone()),
+        deprecated: before.deprecated.clone(),
+    }
+}
+
+fn last_remediation(observed: &Observed, decision: &Decision) -> Option<LastRemediationStatus> {
+    let started = match &decision.remediation {
+        Some(RemediationOutcome::Start(record)) => Some(record),
+        _ => None,
+    };
+    let carried = observed.machines.iter().filter_map(|machine| machine.remediation_for.as_ref());
+    let all = started.into_iter().chain(&observed.remediation_in_progress).chain(carried);
+    let last = all.max_by_key(|record| record.timestamp)?;
+    Some(LastRemediationStatus {
+        machine: last.machine.clone(),
+        time: Some(Time(last.timestamp)),
+        retry_count: i32::try_from(last.retry_count).ok(),
+    })
+}
+
+fn kubelet(machine: &Machine) -> Option<&str> {
+    let version = machine.status.node_info.as_ref().map(|info| info.kubelet_version.as_str());
+    version.filter(|version| !version.is_empty())
+}

@@ -1,0 +1,169 @@
+//! Discovery of one extension.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+use windlass_api::runtime::{
+    CaBundle, DISCOVERED_CONDITION, DISCOVERED_REASON, ExtensionConfig, HandlerStatus, InjectCaError,
+    NOT_DISCOVERED_REASON, SecretReference,
+};
+use windlass_hooks::{DiscoveryError, HookClient};
+use windlass_reconcile::{
+    Cache, Context, Manager, ObjectKey, Outcome, Reconciler, WriteError, describe_error,
+};
+
+use super::{Extensions, config_of, resource};
+
+/// Field manager of the status.
+const MANAGER: &str = "windlass-extensionconfig";
+/// Where a Secret has the certificates.
+const CA_KEY: &str = "ca.crt";
+/// How often a Secret is looked at whose certificates are copied: it is not watched.
+const SECRET_INTERVAL: Duration = Duration::from_secs(600);
+
+/// Keeps the registry of hooks as the ExtensionConfigs say.
+pub struct ExtensionConfigController {
+    configs: Cache<DynamicObject>,
+    hooks: HookClient,
+}
+
+/// Why an ExtensionConfig could not be reconciled.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExtensionConfigError {
+    /// The annotation that names a Secret is wrong.
+    #[error(transparent)]
+    Annotation(#[from] InjectCaError),
+    /// The Secret does not have what is needed.
+    #[error("secret {secret}: {why}")]
+    Secret {
+        /// The Secret.
+        secret: SecretReference,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The extension is not ready.
+    #[error(transparent)]
+    Discovery(Box<DiscoveryError>),
+    /// A write failed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+impl ExtensionConfigController {
+    /// Registers the controller, and returns the extensions for whoever calls hooks.
+    pub fn register(manager: &Manager, hooks: HookClient) -> Extensions {
+        let extensions = Extensions::new(manager, hooks.clone());
+        let configs = extensions.configs.clone();
+        manager.controller("extensionconfig", &configs).register(Self { configs: configs.clone(), hooks });
+        extensions
+    }
+
+    /// Copies the certificates of a Secret, if an annotation asks for it. True if something was written: the change
+    /// comes back as an event.
+    async fn inject_ca(
+        &self,
+        context: &Context,
+        object: &DynamicObject,
+        config: &ExtensionConfig,
+    ) -> Result<bool, ExtensionConfigError> {
+        let Some(secret) = config.inject_ca_from()? else { return Ok(false) };
+        let fail = |why: String| ExtensionConfigError::Secret { secret: secret.clone(), why };
+        let key = ObjectKey::new(&secret.namespace, &secret.name);
+        let found = context.get::<Secret>(&key).await.map_err(|error| fail(describe_error(&error)))?;
+        let found = found.ok_or_else(|| fail("it does not exist".to_owned()))?;
+        let data = found.data.unwrap_or_default();
+        let pem = data.get(CA_KEY).ok_or_else(|| fail(format!("it has no key {CA_KEY}")))?;
+        let bundle = CaBundle::new(pem.0.clone());
+        if bundle == config.spec.client_config.ca_bundle {
+            return Ok(false);
+        }
+        let patch = json!({"spec": {"clientConfig": {"caBundle": bundle}}});
+        context.writer_of(&resource()).patch(object, patch).await?;
+        Ok(true)
+    }
+}
+
+impl Reconciler for ExtensionConfigController {
+    type Error = ExtensionConfigError;
+
+    async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, ExtensionConfigError> {
+        let config = self.configs.get(key).and_then(|object| Some((config_of(&object)?, object)));
+        let Some((config, object)) = config.filter(|(config, _)| !config.is_deleting()) else {
+            self.hooks.registry().unregister(&key.name);
+            return Ok(Outcome::done());
+        };
+        if config.is_paused() {
+            return Ok(Outcome::done());
+        }
+        let injected = self.inject_ca(context, &object, &config).await;
+        match injected {
+            Ok(true) => return Ok(Outcome::done()),
+            Ok(false) => {}
+            Err(error @ ExtensionConfigError::Write(_)) => return Err(error),
+            Err(error) => {
+                write_status(context, &object, &config, Err(error.to_string())).await?;
+                return Err(error);
+            }
+        }
+        let is_ready =
+            self.hooks.registry().readiness().get(&key.name).is_some_and(windlass_hooks::Readiness::is_ready);
+        let watched = config.inject_ca_from().is_ok_and(|secret| secret.is_some());
+        let outcome = if watched { Outcome::after(SECRET_INTERVAL) } else { Outcome::done() };
+        if config.is_discovered() && is_ready {
+            return Ok(outcome);
+        }
+        match self.hooks.refresh(&config, None).await {
+            Ok(handlers) => {
+                write_status(context, &object, &config, Ok(handlers)).await?;
+                Ok(outcome)
+            }
+            Err(error) => {
+                write_status(context, &object, &config, Err(error.to_string())).await?;
+                Err(ExtensionConfigError::Discovery(Box::new(error)))
+            }
+        }
+    }
+}
+
+/// A discovery that failed leaves the handlers of the last one alone.
+async fn write_status(
+    context: &Context,
+    object: &DynamicObject,
+    config: &ExtensionConfig,
+    discovered: Result<Vec<HandlerStatus>, String>,
+) -> Result<(), WriteError> {
+    let before = config.condition(DISCOVERED_CONDITION);
+    let known = config.status.as_ref().map(|status| status.handlers.clone()).unwrap_or_default();
+    let (status, reason, message, handlers) = match discovered {
+        Ok(handlers) => ("True", DISCOVERED_REASON, String::new(), handlers),
+        Err(error) => ("False", NOT_DISCOVERED_REASON, error, known.clone()),
+    };
+    let before = before.map(|before| json!(before));
+    let since = match &before {
+        Some(before) if before["status"] == status => before["lastTransitionTime"].clone(),
+        _ => json!(context.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+    };
+    let condition = json!({
+        "type": DISCOVERED_CONDITION, "status": status, "reason": reason, "message": message,
+        "observedGeneration": config.metadata.generation, "lastTransitionTime": since,
+    });
+    if before.as_ref() == Some(&condition) && handlers == known {
+        return Ok(());
+    }
+    let mut status = json!({"conditions": [condition]});
+    if !handlers.is_empty() {
+        status["handlers"] = json!(handlers);
+    }
+    let intent: Value = json!({
+        "apiVersion": "runtime.cluster.x-k8s.io/v1beta2",
+        "kind": "ExtensionConfig",
+        "metadata": {"name": object.name_any(), "uid": object.uid()},
+        "status": status,
+    });
+    context.writer_of(&resource()).apply_status(MANAGER, &intent).await?;
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! MachineSets written as planned.
+
+use serde_json::json;
+use windlass_api::cluster::{MachineDeployment, MachineSet};
+use windlass_api::names::{MACHINE_DEPLOYMENT_FIELD_MANAGER, REVISION_ANNOTATION};
+use windlass_engine::machine_set::{annotation, is_applied};
+use windlass_engine::rollout::{FreshSet, Plan, SetPlan, desired_set};
+use windlass_reconcile::{Context, EventType, ObjectKey};
+
+use crate::worker_group::WorkerError;
+
+/// Writes the MachineSets that are not as planned, the new one first; true if there were any.
+pub(super) async fn sets(
+    context: &Context,
+    deployment: &MachineDeployment,
+    sets: &[&MachineSet],
+    plan: &Plan,
+    fresh: &FreshSet,
+) -> Result<bool, WorkerError> {
+    let mut wrote = false;
+    for planned in plan.new.iter().chain(&plan.old) {
+        let existing = sets.iter().copied().find(|set| set.metadata.name.as_ref() == Some(&planned.name));
+        let desired = desired_set(deployment, existing, planned, plan.limits, &fresh.hash);
+        match existing {
+            None => create(context, deployment, &desired, plan).await?,
+            Some(existing) if existing.metadata.deletion_timestamp.is_some() => continue,
+            Some(existing) if is_as_planned(existing, &desired) => continue,
+            Some(_) => apply(context, deployment, &desired, planned).await?,
+        }
+        wrote = true;
+    }
+    if let Some(revision) = plan.new.as_ref().and_then(|new| new.revision) {
+        let revision = revision.to_string();
+        if annotation(&deployment.metadata, REVISION_ANNOTATION) != Some(&revision) {
+            let patch = json!({"metadata": {"annotations": {REVISION_ANNOTATION: revision}}});
+            let key = ObjectKey::of(deployment);
+            context.writer::<MachineDeployment>().patch_unconditionally(&key, patch).await?;
+        }
+    }
+    Ok(wrote)
+}
+
+fn is_as_planned(existing: &MachineSet, desired: &MachineSet) -> bool {
+    existing.spec == desired.spec
+        && is_applied(MACHINE_DEPLOYMENT_FIELD_MANAGER, &existing.metadata, &desired.metadata)
+}
+
+async fn create(
+    context: &Context,
+    deployment: &MachineDeployment,
+    desired: &MachineSet,
+    plan: &Plan,
+) -> Result<(), WorkerError> {
+    let key = ObjectKey::of(desired);
+    // Its name follows from the facts. If it is there already, those in the cache are old: applying would take back what
+    // was decided since.
+    let there = context.get::<MachineSet>(&key).await;
+    if there.map_err(|error| WorkerError::read(format!("MachineSet {key}"), &error))?.is_some() {
+        return Err(WorkerError::Read {
+            what: format!("MachineSet {key}"),
+            why: "it was created, and its event has not arrived yet".to_owned(),
+        });
+    }
+    let created: Result<MachineSet, _> =
+        context.writer().apply(MACHINE_DEPLOYMENT_FIELD_MANAGER, desired).await;
+    if let Err(error) = created {
+        let message = format!("Could not create MachineSet {}: {error}", key.name);
+        context.event(deployment, EventType::Warning, "FailedCreate", message);
+        return Err(error.into());
+    }
+    let why = plan.create.as_ref().map(ToString::to_string).unwrap_or_default();
+    let replicas = desired.spec.replicas.unwrap_or(0);
+    let message = format!("Created MachineSet {} with {replicas} replicas: {why}", key.name);
+    context.event(deployment, EventType::Normal, "SuccessfulCreate", message);
+    Ok(())
+}
+
+async fn apply(
+    context: &Context,
+    deployment: &MachineDeployment,
+    desired: &MachineSet,
+    planned: &SetPlan,
+) -> Result<(), WorkerError> {
+    let SetPlan { name, from, replicas, notes, .. } = planned;
+    let applied: Result<MachineSet, _> =
+        context.writer().apply(MACHINE_DEPLOYMENT_FIELD_MANAGER, desired).await;
+    if let Err(error) = applied {
+        if !error.is_conflict() {
+            let message = format!("Could not update MachineSet {name}: {error}");
+            context.event(deployment, EventType::Warning, "FailedUpdate", message);
+        }
+        return Err(error.into());
+    }
+    if from != replicas {
+        let direction = if from < replicas { "up" } else { "down" };
+        let why = notes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let message =
+            format!("Scaled {direction} MachineSet {name} from {from} to {replicas} replicas: {why}");
+        context.event(deployment, EventType::Normal, "SuccessfulScale", message);
+    }
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! New machines, made from the templates of their MachineSet.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::api::{ApiResource, DynamicObject};
+use windlass_api::cluster::{ContractVersionedObjectReference, Machine};
+use windlass_api::names::MACHINE_SET_FIELD_MANAGER;
+use windlass_engine::machine_set::{NameParts, Parts, machine_name, new_machine, owner_reference};
+use windlass_reconcile::{EventType, ObjectKey};
+
+use super::machines::text;
+use super::{Look, Sets};
+use crate::external::{External, FromTemplate};
+use crate::worker_group::{Templates, WorkerError};
+
+impl Sets {
+    /// Makes machines, one after the other. What was made of one that fails is deleted again.
+    pub(super) async fn create(
+        &self,
+        look: &Look<'_>,
+        templates: &Templates,
+        count: u32,
+    ) -> Result<(), WorkerError> {
+        let Look { context, set, .. } = *look;
+        for _ in 0..count {
+            let name = self.free_name(look)?;
+            let mut made = Vec::new();
+            match self.create_one(look, templates, &name, &mut made).await {
+                Ok(()) => {
+                    context.event(
+                        set,
+                        EventType::Normal,
+                        "SuccessfulCreate",
+                        format!("Created Machine {name}"),
+                    );
+                }
+                Err(error) => {
+                    context.event(
+                        set,
+                        EventType::Warning,
+                        "FailedCreate",
+                        format!("Could not create Machine {name}: {error}"),
+                    );
+                    for (resource, object) in made {
+                        // What is left if this fails too is found by nobody referring to it.
+                        let _ = context.writer_of(&resource).delete(&object).await;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A name that no machine has. Applying to one that exists would take it over.
+    fn free_name(&self, look: &Look<'_>) -> Result<String, WorkerError> {
+        let Look { context, set, cluster } = *look;
+        let namespace = text(set.metadata.namespace.as_ref());
+        let template = &set.spec.machine_naming.template;
+        loop {
+            let random = context.name_suffix();
+            let parts = NameParts {
+                cluster: text(cluster.metadata.name.as_ref()),
+                machine_set: text(set.metadata.name.as_ref()),
+                random: &random,
+            };
+            let name = machine_name(Some(template), parts)?;
+            if self.machines.get(&ObjectKey::new(namespace, &name)).is_none() {
+                return Ok(name);
+            }
+        }
+    }
+
+    /// The bootstrap config first, then the infrastructure, then the machine that refers to both.
+    async fn create_one(
+        &self,
+        look: &Look<'_>,
+        templates: &Templates,
+        name: &str,
+        made: &mut Vec<(ApiResource, DynamicObject)>,
+    ) -> Result<(), WorkerError> {
+        let bootstrap = match &templates.bootstrap {
+            Some(template) => Some(self.clone_part(look, template, name, made).await?),
+            None => None,
+        };
+        // The caller has made sure that nothing is missing.
+        let Some(infrastructure) = &templates.infrastructure else { return Ok(()) };
+        let infrastructure = self.clone_part(look, infrastructure, name, made).await?;
+        let machine = new_machine(look.set, name, Parts { bootstrap, infrastructure });
+        look.context.writer::<Machine>().apply(MACHINE_SET_FIELD_MANAGER, &machine).await?;
+        Ok(())
+    }
+
+    /// Clones a template. Labels and annotations of the machine are brought to the clone by [`Sets::sync`], in the name of
+    /// another field manager, so that they can change without its spec.
+    async fn clone_part(
+        &self,
+        look: &Look<'_>,
+        template: &External,
+        name: &str,
+        made: &mut Vec<(ApiResource, DynamicObject)>,
+    ) -> Result<ContractVersionedObjectReference, WorkerError> {
+        let Look { context, set, .. } = *look;
+        let mut object = FromTemplate {
+            template: &template.object,
+            name,
+            cluster: &set.spec.cluster_name,
+            owner: Some(owner_reference(set)),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+        }
+        .object()?;
+        let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
+        let kind = self.externals.kind(context, &template.kind.resource.group, &kind).await?;
+        if let Some(types) = &mut object.types {
+            types.api_version.clone_from(&kind.resource.api_version);
+        }
+        let written = context.writer_of(&kind.resource).apply(MACHINE_SET_FIELD_MANAGER, &object).await?;
+        let reference = ContractVersionedObjectReference {
+            api_group: kind.resource.group.clone(),
+            kind: kind.resource.kind.clone(),
+            name: name.to_owned(),
+        };
+        made.push((kind.resource, written));
+        Ok(reference)
+    }
+
+    /// Deletes clones that no machine refers to: somebody was killed between making them and making the machine. Clones
+    /// have the name of their machine. Not to be called after machines were created in the same look.
+    pub(super) async fn collect_leaks(&self, look: &Look<'_>) -> Result<(), WorkerError> {
+        let Look { context, set, .. } = *look;
+        let (uid, namespace) = (text(set.metadata.uid.as_ref()), text(set.metadata.namespace.as_ref()));
+        let spec = &set.spec.template.spec;
+        let templates = [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()];
+        for template in templates.into_iter().flatten() {
+            let Some(kind) = template.kind.strip_suffix("Template") else { continue };
+            // A kind that does not exist has no objects.
+            let Ok(kind) = self.externals.kind(context, &template.api_group, kind).await else { continue };
+            let Ok(cache) = context.watch(&kind.resource).await else { continue };
+            let owned = cache.owned_by(uid);
+            if owned.is_empty() {
+                continue;
+            }
+            let machines = self.machines.in_namespace(namespace);
+            let referred: BTreeSet<&str> = machines
+                .iter()
+                .flat_map(|machine| {
+                    let spec = &machine.spec;
+                    [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()].into_iter().flatten()
+                })
+                .filter(|reference| reference.kind == kind.resource.kind)
+                .map(|reference| reference.name.as_str())
+                .collect();
+            for leak in owned.iter().filter(|object| {
+                object.metadata.deletion_timestamp.is_none()
+                    && !referred.contains(text(object.metadata.name.as_ref()))
+            }) {
+                // The two caches are filled by different watches: that no machine is seen proves nothing.
+                let key = ObjectKey::new(namespace, text(leak.metadata.name.as_ref()));
+                let machine = context.get::<Machine>(&key).await;
+                let machine = machine.map_err(|error| WorkerError::read(format!("Machine {key}"), &error))?;
+                if machine.is_none() {
+                    context.writer_of(&kind.resource).delete_unchanged(leak.as_ref()).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+//! The machines of a MachineSet: whose they are, what is kept in step on them, and how they leave.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+use windlass_api::cluster::{Machine, MachineSet};
+use windlass_api::names::{
+    MACHINE_SET_FIELD_MANAGER, MACHINE_SET_METADATA_FIELD_MANAGER, MACHINE_TEMPLATE_HASH_LABEL,
+    PENDING_ACKNOWLEDGE_MOVE_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
+};
+use windlass_engine::machine_set::{
+    Candidate, Controller, Handover, belonging, controller_reference, is_applied, is_synced, machine_labels,
+    synced_machine,
+};
+use windlass_reconcile::EventType;
+
+use super::{Look, Sets};
+use crate::worker_group::{WorkerError, adoption, controller, select};
+
+impl Sets {
+    /// The machines that the MachineSet controls. Those that it selects and nobody controls are adopted; those that
+    /// somebody else controls are left alone, and users told.
+    pub(super) async fn belonging(&self, look: &Look<'_>) -> Result<Vec<Arc<Machine>>, WorkerError> {
+        let Look { context, set, .. } = *look;
+        let (uid, namespace) = (text(set.metadata.uid.as_ref()), text(set.metadata.namespace.as_ref()));
+        let selected = select(&self.machines, namespace, &set.spec.selector)?;
+        let owned = self.machines.owned_by(uid);
+        let all: BTreeMap<&str, &Arc<Machine>> = owned
+            .iter()
+            .chain(&selected)
+            .map(|machine| (text(machine.metadata.name.as_ref()), machine))
+            .collect();
+        let candidates = all.iter().map(|(name, machine)| Candidate {
+            name,
+            selected: selected.iter().any(|other| other.metadata.uid == machine.metadata.uid),
+            controller: controller(&machine.metadata).map(|owner| Controller {
+                uid: &owner.uid,
+                kind: &owner.kind,
+                name: &owner.name,
+            }),
+            deleting: machine.metadata.deletion_timestamp.is_some(),
+        });
+        let found = belonging(uid, candidates);
+        for foreign in &found.foreign {
+            context.event(set, EventType::Warning, "ForeignMachine", foreign.to_string());
+        }
+        let mut machines: Vec<Arc<Machine>> = found
+            .owned
+            .iter()
+            .filter_map(|name| all.get(name.as_str()))
+            .map(|machine| Arc::clone(machine))
+            .collect();
+        for name in &found.orphans {
+            let Some(orphan) = all.get(name.as_str()) else { continue };
+            let patch = adoption(&orphan.metadata, &controller_reference(set));
+            let adopted = context.writer::<Machine>().patch(orphan, patch).await?;
+            context.event(set, EventType::Normal, "SuccessfulAdopt", format!("Adopted Machine {name}"));
+            machines.push(Arc::new(adopted));
+        }
+        Ok(machines)
+    }
+
+    /// The machines that the MachineSet controls, as they are.
+    pub(super) fn controlled(&self, set: &MachineSet) -> Vec<Arc<Machine>> {
+        let uid = text(set.metadata.uid.as_ref());
+        let owned = self.machines.owned_by(uid).into_iter();
+        owned.filter(|machine| controller(&machine.metadata).is_some_and(|owner| owner.uid == uid)).collect()
+    }
+
+    /// Brings labels, annotations and everything else that needs neither a rollout nor an update to the machines, and
+    /// labels and annotations to the objects of their providers.
+    pub(super) async fn sync(&self, look: &Look<'_>, machines: &[Arc<Machine>]) -> Result<(), WorkerError> {
+        let Look { context, set, .. } = *look;
+        for machine in machines {
+            let intent = synced_machine(set, machine);
+            if !is_synced(MACHINE_SET_FIELD_MANAGER, machine, &intent) {
+                context.writer::<Machine>().apply(MACHINE_SET_FIELD_MANAGER, &intent).await?;
+            }
+            if machine.metadata.deletion_timestamp.is_none() {
+                self.sync_parts(look, machine).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn sync_parts(&self, look: &Look<'_>, machine: &Machine) -> Result<(), WorkerError> {
+        let Look { context, set, .. } = *look;
+        let namespace = text(set.metadata.namespace.as_ref());
+        let spec = &machine.spec;
+        for reference in
+            [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()].into_iter().flatten()
+        {
+            let Some(part) = self.externals.get(context, namespace, reference).await? else { continue };
+            let there = &part.object.metadata;
+            let intent = ObjectMeta {
+                name: there.name.clone(),
+                namespace: there.namespace.clone(),
+                uid: there.uid.clone(),
+                labels: Some(machine_labels(set)),
+                annotations: Some(set.spec.template.metadata.annotations.clone()),
+                ..ObjectMeta::default()
+            };
+            if !part.is_deleting() && !is_applied(MACHINE_SET_METADATA_FIELD_MANAGER, there, &intent) {
+                let resource = &part.kind.resource;
+                let intent = json!({
+                    "apiVersion": resource.api_version, "kind": resource.kind, "metadata": intent,
+                });
+                context.writer_of(resource).apply(MACHINE_SET_METADATA_FIELD_MANAGER, &intent).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn delete_machines(
+        &self,
+        look: &Look<'_>,
+        machines: &[Arc<Machine>],
+        names: &[String],
+    ) -> Result<(), WorkerError> {
+        let Look { context, set, .. } = *look;
+        for machine in named(machines, names) {
+            let name = text(machine.metadata.name.as_ref());
+            if let Err(error) = context.writer().delete(machine).await {
+                let message = format!("Could not delete Machine {name}: {error}");
+                context.event(set, EventType::Warning, "FailedDelete", message);
+                return Err(error.into());
+            }
+            context.event(set, EventType::Normal, "SuccessfulDelete", format!("Deleted Machine {name}"));
+        }
+        Ok(())
+    }
+
+    /// Makes another MachineSet the controller of machines, each in one write: from then on they are its machines, wait to
+    /// be counted, and are updated in place.
+    pub(super) async fn hand_over(
+        &self,
+        look: &Look<'_>,
+        machines: &[Arc<Machine>],
+        handover: &Handover,
+    ) -> Result<(), WorkerError> {
+        let Look { context, set, .. } = *look;
+        let Some(target) = self.target(set) else { return Ok(()) };
+        for machine in named(machines, &handover.machines) {
+            let patch = handed_over(set, &target, machine);
+            context.writer::<Machine>().patch(machine, patch).await?;
+            let name = text(machine.metadata.name.as_ref());
+            let message = format!("Handed Machine {name} over to MachineSet {}", handover.to);
+            context.event(set, EventType::Normal, "SuccessfulMove", message);
+        }
+        Ok(())
+    }
+}
+
+fn handed_over(from: &MachineSet, to: &MachineSet, machine: &Machine) -> Value {
+    let owners = machine.metadata.owner_references.iter().flatten();
+    let kept = owners.filter(|owner| Some(&owner.uid) != from.metadata.uid.as_ref()).cloned();
+    let owners: Vec<_> = kept.chain([controller_reference(to)]).collect();
+    let hash = to.metadata.labels.as_ref().and_then(|labels| labels.get(MACHINE_TEMPLATE_HASH_LABEL));
+    json!({"metadata": {
+        "ownerReferences": owners,
+        "labels": {MACHINE_TEMPLATE_HASH_LABEL: hash},
+        "annotations": {UPDATE_IN_PROGRESS_ANNOTATION: "", PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: ""},
+    }})
+}
+
+fn named<'a>(machines: &'a [Arc<Machine>], names: &'a [String]) -> impl Iterator<Item = &'a Machine> {
+    let find = |name: &String| machines.iter().find(|machine| machine.metadata.name.as_ref() == Some(name));
+    names.iter().filter_map(find).map(AsRef::as_ref)
+}
+
+pub(super) fn text(value: Option<&String>) -> &str {
+    value.map_or("", String::as_str)
+}

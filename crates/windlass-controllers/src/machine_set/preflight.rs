@@ -1,0 +1,62 @@
+//! Whether now is the time for new machines: what the checks look at.
+
+use windlass_api::cluster::MachineSet;
+use windlass_api::names::{BOOTSTRAP_GROUP, SKIP_PREFLIGHT_CHECKS_ANNOTATION, UPGRADE_STEP_ANNOTATION};
+use windlass_engine::contract;
+use windlass_engine::machine_set::{
+    Check, ControlPlane, Failure, Observed, Preflight, Topology, annotation, preflight,
+};
+
+use super::machines::text;
+use super::{Look, Sets};
+use crate::worker_group::{Templates, WorkerError};
+
+impl Sets {
+    /// The checks that fail now; nobody looks at the control plane where no machine is to be made or handed over.
+    pub(super) async fn preflight(
+        &self,
+        look: &Look<'_>,
+        templates: &Templates,
+        observed: &Observed,
+    ) -> Result<Vec<Failure>, WorkerError> {
+        let Look { context, cluster, set } = *look;
+        let missing = (observed.machines.len() as u64) < u64::from(observed.replicas);
+        let waiting = observed.machines.iter().any(|machine| machine.waits_for_remediation());
+        if !missing && !waiting && observed.moves_to.is_none() {
+            return Ok(Vec::new());
+        }
+        let Some(reference) = &cluster.spec.control_plane_ref else { return Ok(Vec::new()) };
+        let namespace = text(cluster.metadata.namespace.as_ref());
+        let Some(object) = self.externals.get(context, namespace, reference).await? else {
+            return Err(WorkerError::NoControlPlane(reference.to_string()));
+        };
+        let control_plane = contract::control_plane(object.data(), object.kind.contract);
+        // Machines that are handed over come to have the version of whoever takes them.
+        let target = self.target(set);
+        let version = version(target.as_deref().unwrap_or(set));
+        let bootstrap = templates.bootstrap.as_ref().map(|template| &template.object.metadata);
+        let skipped = annotation(&set.metadata, SKIP_PREFLIGHT_CHECKS_ANNOTATION)
+            .or_else(|| annotation(bootstrap?, SKIP_PREFLIGHT_CHECKS_ANNOTATION));
+        let config = set.spec.template.spec.bootstrap.config_ref.as_ref();
+        Ok(preflight(&Preflight {
+            control_plane: control_plane.version.as_deref().map(|version| ControlPlane {
+                version,
+                provisioning: control_plane.is_provisioning(),
+                upgrading: control_plane.is_upgrading(),
+            }),
+            topology: cluster.spec.topology.as_ref().map(|topology| Topology {
+                version: &topology.version,
+                upgrade_step: annotation(&cluster.metadata, UPGRADE_STEP_ANNOTATION),
+            }),
+            version,
+            kubeadm: config.is_some_and(|config| {
+                config.kind == "KubeadmConfigTemplate" && config.api_group == BOOTSTRAP_GROUP
+            }),
+            skipped: skipped.map(Check::skipped).unwrap_or_default(),
+        }))
+    }
+}
+
+fn version(set: &MachineSet) -> Option<&str> {
+    Some(set.spec.template.spec.version.as_str()).filter(|version| !version.is_empty())
+}

@@ -1,0 +1,331 @@
+//! What there is of a topology.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use windlass_api::cluster::{
+    Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachinePool, MachineTemplateSpec,
+    TemplateMeta,
+};
+use windlass_api::conditions::CONTROL_PLANE_INITIALIZED;
+use windlass_api::names::{
+    BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX, CLUSTER_NAME_LABEL, DEFER_UPGRADE_ANNOTATION,
+    HOLD_UPGRADE_SEQUENCE_ANNOTATION, PENDING_HOOKS_ANNOTATION, TOPOLOGY_DEPLOYMENT_NAME_LABEL,
+    TOPOLOGY_OWNED_LABEL, TOPOLOGY_POOL_NAME_LABEL, UPGRADE_CONCURRENCY_ANNOTATION, UPGRADE_STEP_ANNOTATION,
+};
+use windlass_engine::topology::desired::{Blueprint, CurrentNames, GroupNames};
+use windlass_engine::topology::{
+    ControlPlane, GroupKind, GroupObject, MachineVersions, Observed, PendingHooks, PlanSource, WorkerGroup,
+};
+use windlass_engine::{condition, contract};
+use windlass_plan::Source;
+use windlass_reconcile::{Cache, Context};
+use windlass_version::Version;
+
+use super::blueprint::resource;
+use super::errors::TopologyError;
+use crate::external::{External, Externals};
+
+/// The caches that a topology is read from.
+#[derive(Clone)]
+pub(super) struct Caches {
+    pub(super) machine_deployments: Cache<MachineDeployment>,
+    pub(super) machine_pools: Cache<MachinePool>,
+    pub(super) machines: Cache<Machine>,
+    pub(super) externals: Externals,
+}
+
+/// What there is of a topology.
+pub(super) struct Current {
+    pub(super) infrastructure: Option<Arc<DynamicObject>>,
+    pub(super) control_plane: Option<External>,
+    /// The template of the infrastructure of control plane machines, by reference.
+    pub(super) control_plane_machines: Option<ContractVersionedObjectReference>,
+    /// MachineDeployments by their name in the topology.
+    pub(super) machine_deployments: BTreeMap<String, Arc<MachineDeployment>>,
+    /// MachinePools by their name in the topology.
+    pub(super) machine_pools: BTreeMap<String, Arc<MachinePool>>,
+}
+
+impl Current {
+    pub(super) async fn load(
+        context: &Context,
+        caches: &Caches,
+        cluster: &Cluster,
+        blueprint: &Blueprint,
+    ) -> Result<Self, TopologyError> {
+        let namespace = cluster.namespace().unwrap_or_default();
+        let class = &blueprint.class.spec;
+        let owned: BTreeMap<String, String> = [
+            (CLUSTER_NAME_LABEL.to_owned(), cluster.name_any()),
+            (TOPOLOGY_OWNED_LABEL.to_owned(), String::new()),
+        ]
+        .into();
+
+        let infrastructure = match &cluster.spec.infrastructure_ref {
+            Some(reference) => {
+                let found = caches.externals.get(context, &namespace, reference).await?;
+                Some(checked("spec.infrastructureRef", reference, found)?.object)
+            }
+            None => {
+                let template = &class.infrastructure.template_ref;
+                unreferenced(context, &namespace, &template.api_version, &template.kind, &owned).await?
+            }
+        };
+        let control_plane = match &cluster.spec.control_plane_ref {
+            Some(reference) => {
+                let found = caches.externals.get(context, &namespace, reference).await?;
+                Some(checked("spec.controlPlaneRef", reference, found)?)
+            }
+            None => {
+                let template = &class.control_plane.template_ref;
+                let found =
+                    unreferenced(context, &namespace, &template.api_version, &template.kind, &owned).await?;
+                match found {
+                    Some(object) => {
+                        let kind = template.kind.strip_suffix("Template").unwrap_or(&template.kind);
+                        let kind = caches.externals.kind(context, template.group(), kind).await?;
+                        Some(External { kind, object })
+                    }
+                    None => None,
+                }
+            }
+        };
+        let control_plane_machines = control_plane.as_ref().and_then(machines_reference);
+        let machine_deployments = by_entry(
+            GroupKind::MachineDeployment,
+            TOPOLOGY_DEPLOYMENT_NAME_LABEL,
+            caches.machine_deployments.labelled(&namespace, &owned),
+        )?;
+        let machine_pools = by_entry(
+            GroupKind::MachinePool,
+            TOPOLOGY_POOL_NAME_LABEL,
+            caches.machine_pools.labelled(&namespace, &owned),
+        )?;
+        Ok(Self { infrastructure, control_plane, control_plane_machines, machine_deployments, machine_pools })
+    }
+
+    /// The names to keep.
+    pub(super) fn names(&self) -> CurrentNames {
+        let name = |object: &DynamicObject| object.metadata.name.clone();
+        CurrentNames {
+            infrastructure: self.infrastructure.as_deref().and_then(name),
+            control_plane: self.control_plane.as_ref().and_then(|found| name(&found.object)),
+            control_plane_machines: self.control_plane_machines.as_ref().map(|found| found.name.clone()),
+            machine_deployments: self
+                .machine_deployments
+                .iter()
+                .map(|(entry, group)| (entry.clone(), group_names(group.name_any(), &group.spec.template)))
+                .collect(),
+            machine_pools: self
+                .machine_pools
+                .iter()
+                .map(|(entry, group)| (entry.clone(), group_names(group.name_any(), &group.spec.template)))
+                .collect(),
+        }
+    }
+
+    /// What upgrades are decided from. Where versions come from is not known yet.
+    pub(super) fn observe(&self, caches: &Caches, cluster: &Cluster) -> Result<Observed, TopologyError> {
+        let topology = cluster.spec.topology.as_ref();
+        let version = topology.map(|topology| topology.version.as_str()).unwrap_or_default();
+        let mut observed = Observed::new(parse("spec.topology.version", version)?);
+        let annotation = |key: &str| cluster.annotations().get(key).map(String::as_str);
+        observed.source = PlanSource::Known(Source::OneMinor);
+        observed.pending_hooks = PendingHooks::parse(annotation(PENDING_HOOKS_ANNOTATION));
+        observed.upgrade_step =
+            annotation(UPGRADE_STEP_ANNOTATION).and_then(|version| Version::parse(version).ok());
+        observed.concurrency = annotation(UPGRADE_CONCURRENCY_ANNOTATION)
+            .and_then(|value| value.parse().ok())
+            .unwrap_or(1)
+            .max(1);
+        observed.upgrade_holds = cluster
+            .annotations()
+            .keys()
+            .filter(|key| key.starts_with(BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX))
+            .cloned()
+            .collect();
+        observed.created =
+            cluster.spec.infrastructure_ref.is_some() || cluster.spec.control_plane_ref.is_some();
+        observed.control_plane_initialized = cluster.status.initialization.control_plane_initialized
+            == Some(true)
+            || condition::is_true(&cluster.status.conditions, CONTROL_PLANE_INITIALIZED);
+        observed.control_plane = self.control_plane.as_ref().map(control_plane).transpose()?;
+        if let Some(topology) = topology {
+            for entry in &topology.workers.machine_deployments {
+                let object = self.machine_deployments.get(&entry.name);
+                let object = object.map(|object| deployment(object, caches)).transpose()?;
+                observed.workers.push(group(
+                    GroupKind::MachineDeployment,
+                    &entry.name,
+                    &entry.metadata,
+                    object,
+                ));
+            }
+            for entry in &topology.workers.machine_pools {
+                let object = self.machine_pools.get(&entry.name).map(|object| pool(object)).transpose()?;
+                observed.workers.push(group(GroupKind::MachinePool, &entry.name, &entry.metadata, object));
+            }
+        }
+        self.leaving(caches, &mut observed)?;
+        Ok(observed)
+    }
+
+    /// Groups that are no longer in the topology still count: their machines run.
+    fn leaving(&self, caches: &Caches, observed: &mut Observed) -> Result<(), TopologyError> {
+        let known = |kind: GroupKind, observed: &Observed| -> BTreeSet<String> {
+            let of_kind = observed.workers.iter().filter(|group| group.kind == kind);
+            of_kind.map(|group| group.topology_name.clone()).collect()
+        };
+        let (deployments, pools) =
+            (known(GroupKind::MachineDeployment, observed), known(GroupKind::MachinePool, observed));
+        for (entry, object) in
+            self.machine_deployments.iter().filter(|(entry, _)| !deployments.contains(*entry))
+        {
+            let object = Some(deployment(object, caches)?);
+            let group = group(GroupKind::MachineDeployment, entry, &TemplateMeta::default(), object);
+            observed.workers.push(WorkerGroup { in_topology: false, ..group });
+        }
+        for (entry, object) in self.machine_pools.iter().filter(|(entry, _)| !pools.contains(*entry)) {
+            let object = Some(pool(object)?);
+            let group = group(GroupKind::MachinePool, entry, &TemplateMeta::default(), object);
+            observed.workers.push(WorkerGroup { in_topology: false, ..group });
+        }
+        Ok(())
+    }
+}
+
+/// An object of this topology that the Cluster does not refer to yet, because the process ended in between.
+async fn unreferenced(
+    context: &Context,
+    namespace: &str,
+    api_version: &str,
+    template_kind: &str,
+    owned: &BTreeMap<String, String>,
+) -> Result<Option<Arc<DynamicObject>>, TopologyError> {
+    let kind = template_kind.strip_suffix("Template").unwrap_or(template_kind);
+    let cache = context.watch(&resource(api_version, kind)).await?;
+    let found = cache.labelled(namespace, owned);
+    Ok(found.into_iter().find(|object| object.metadata.deletion_timestamp.is_none()))
+}
+
+fn checked(
+    field: &'static str,
+    reference: &ContractVersionedObjectReference,
+    found: Option<External>,
+) -> Result<External, TopologyError> {
+    let object = reference.to_string();
+    let Some(found) = found else { return Err(TopologyError::NoObject { field, object }) };
+    if !found.object.labels().contains_key(TOPOLOGY_OWNED_LABEL) {
+        return Err(TopologyError::NotOwned { field, object });
+    }
+    Ok(found)
+}
+
+fn machines_reference(control_plane: &External) -> Option<ContractVersionedObjectReference> {
+    let pointer = control_plane.kind.contract.machine_template_infrastructure_ref();
+    serde_json::from_value(control_plane.data().pointer(pointer)?.clone()).ok()
+}
+
+fn by_entry<K: kube::Resource<DynamicType = ()>>(
+    kind: GroupKind,
+    label: &str,
+    objects: Vec<Arc<K>>,
+) -> Result<BTreeMap<String, Arc<K>>, TopologyError> {
+    let mut groups: BTreeMap<String, Arc<K>> = BTreeMap::new();
+    for object in objects {
+        let Some(entry) = object.labels().get(label).cloned() else { continue };
+        if let Some(other) = groups.get(&entry) {
+            return Err(TopologyError::Twice {
+                entry: format!("{kind} {entry}"),
+                one: other.name_any(),
+                other: object.name_any(),
+            });
+        }
+        groups.insert(entry, object);
+    }
+    Ok(groups)
+}
+
+fn group_names(name: String, template: &MachineTemplateSpec) -> GroupNames {
+    GroupNames {
+        object: Some(name),
+        bootstrap: template.spec.bootstrap.config_ref.as_ref().map(|found| found.name.clone()),
+        infrastructure: Some(template.spec.infrastructure_ref.name.clone()).filter(|name| !name.is_empty()),
+    }
+}
+
+fn group(
+    kind: GroupKind,
+    topology_name: &str,
+    metadata: &TemplateMeta,
+    object: Option<GroupObject>,
+) -> WorkerGroup {
+    WorkerGroup {
+        kind,
+        topology_name: topology_name.to_owned(),
+        in_topology: true,
+        defer: metadata.annotations.contains_key(DEFER_UPGRADE_ANNOTATION),
+        hold: metadata.annotations.contains_key(HOLD_UPGRADE_SEQUENCE_ANNOTATION),
+        object,
+    }
+}
+
+fn control_plane(found: &External) -> Result<ControlPlane, TopologyError> {
+    let read = contract::control_plane(found.data(), found.kind.contract);
+    let kind = found.kind.resource.kind.clone();
+    let version = read.version.unwrap_or_default();
+    let running = read.observed_versions.iter().map(|version| parse("status.versions", version));
+    Ok(ControlPlane {
+        version: parse(&format!("spec.version of {kind} {}", found.object.name_any()), &version)?,
+        running: running.collect::<Result<_, _>>()?,
+        kind,
+        name: found.object.name_any(),
+    })
+}
+
+fn deployment(object: &MachineDeployment, caches: &Caches) -> Result<GroupObject, TopologyError> {
+    let version = group_version(GroupKind::MachineDeployment, &object.name_any(), &object.spec.template)?;
+    let selector = object.spec.selector.match_labels.clone().unwrap_or_default();
+    let namespace = object.namespace().unwrap_or_default();
+    let machines = caches.machines.labelled(&namespace, &selector);
+    let upgrading = version.as_ref().is_some_and(|version| {
+        machines.iter().any(|machine| {
+            let kubelet = machine.status.node_info.as_ref().map(|info| info.kubelet_version.as_str());
+            let versions = MachineVersions {
+                desired: Version::parse(&machine.spec.version).ok(),
+                kubelet: kubelet.and_then(|version| Version::parse(version).ok()),
+            };
+            !versions.have(version)
+        })
+    });
+    Ok(GroupObject { name: object.name_any(), version, upgrading })
+}
+
+fn pool(object: &MachinePool) -> Result<GroupObject, TopologyError> {
+    let version = group_version(GroupKind::MachinePool, &object.name_any(), &object.spec.template)?;
+    let upgrading = version.as_ref().is_some_and(|version| {
+        object.status.versions.iter().any(|running| {
+            let kubelet = Version::parse(&running.version).ok();
+            !MachineVersions { desired: None, kubelet }.have(version)
+        })
+    });
+    Ok(GroupObject { name: object.name_any(), version, upgrading })
+}
+
+fn group_version(
+    kind: GroupKind,
+    name: &str,
+    template: &MachineTemplateSpec,
+) -> Result<Option<Version>, TopologyError> {
+    match template.spec.version.as_str() {
+        "" => Ok(None),
+        version => parse(&format!("spec.template.spec.version of {kind} {name}"), version).map(Some),
+    }
+}
+
+fn parse(field: &str, version: &str) -> Result<Version, TopologyError> {
+    Version::parse(version).map_err(|error| TopologyError::Version { field: field.to_owned(), error })
+}

@@ -1,0 +1,193 @@
+//! Hooks: from a call that was decided on to the request of its hook, and from the answer back.
+
+use windlass_api::Object;
+use windlass_api::cluster::{Cluster, ClusterClass};
+use windlass_api::hooks::{
+    AfterClusterUpgrade, AfterClusterUpgradeRequest, AfterControlPlaneInitialized,
+    AfterControlPlaneInitializedRequest, AfterControlPlaneUpgrade, AfterControlPlaneUpgradeRequest,
+    AfterWorkersUpgrade, AfterWorkersUpgradeRequest, BeforeClusterCreate, BeforeClusterCreateRequest,
+    BeforeClusterDelete, BeforeClusterDeleteRequest, BeforeClusterUpgrade, BeforeClusterUpgradeRequest,
+    BeforeControlPlaneUpgrade, BeforeControlPlaneUpgradeRequest, BeforeWorkersUpgrade,
+    BeforeWorkersUpgradeRequest, GenerateUpgradePlanRequest, GenerateUpgradePlanResponse, Hook, HookType,
+    RetryResponse, UpgradePlan, UpgradeStep,
+};
+use windlass_engine::topology::{HookAnswer, HookCall, Observed, Plan, PlanQuery, PlanSource};
+use windlass_hooks::cache::{BlockingKey, ObjectKey};
+use windlass_hooks::{Answer, HookClient};
+use windlass_plan::Source;
+use windlass_version::Version;
+
+/// Calls hooks about one Cluster.
+pub(super) struct ClusterHooks<'a> {
+    client: &'a HookClient,
+    namespace: String,
+    cluster: Object,
+}
+
+impl<'a> ClusterHooks<'a> {
+    pub(super) fn new(client: &'a HookClient, cluster: &Cluster) -> Self {
+        Self {
+            client,
+            namespace: cluster.metadata.namespace.clone().unwrap_or_default(),
+            // A Cluster is JSON; it does not fail to be written as such.
+            cluster: Object::from_typed(cluster).unwrap_or_default().for_hook_request(),
+        }
+    }
+
+    /// Calls a hook, unless a handler asked to wait and the time is not over.
+    pub(super) async fn call(&self, call: &HookCall) -> HookAnswer {
+        let cluster = self.cluster.clone();
+        let text = |version: &Option<Version>| version.as_ref().map(Version::to_string).unwrap_or_default();
+        let from_kubernetes_version = text(&call.from);
+        let to = text(&call.to);
+        let texts = |versions: &[Version]| versions.iter().map(Version::to_string).collect();
+        let upgrade_plan = UpgradePlan {
+            control_plane: texts(&call.control_plane_plan),
+            workers: texts(&call.workers_plan),
+        };
+        match call.hook {
+            Hook::BeforeClusterCreate => {
+                self.ask::<BeforeClusterCreate>(
+                    call,
+                    BeforeClusterCreateRequest { cluster, ..Default::default() },
+                )
+                .await
+            }
+            Hook::AfterControlPlaneInitialized => {
+                let request = AfterControlPlaneInitializedRequest { cluster, ..Default::default() };
+                match self.client.call_all::<AfterControlPlaneInitialized>(&self.namespace, &request).await {
+                    Ok(_) => HookAnswer::Passed,
+                    Err(error) => HookAnswer::Failed { error: error.to_string() },
+                }
+            }
+            Hook::BeforeClusterUpgrade => {
+                self.ask::<BeforeClusterUpgrade>(
+                    call,
+                    BeforeClusterUpgradeRequest {
+                        cluster,
+                        from_kubernetes_version,
+                        to_kubernetes_version: to,
+                        upgrade_plan,
+                        ..Default::default()
+                    },
+                )
+                .await
+            }
+            Hook::BeforeControlPlaneUpgrade => {
+                self.ask::<BeforeControlPlaneUpgrade>(
+                    call,
+                    BeforeControlPlaneUpgradeRequest {
+                        cluster,
+                        from_kubernetes_version,
+                        to_kubernetes_version: to,
+                        upgrade_plan,
+                        ..Default::default()
+                    },
+                )
+                .await
+            }
+            Hook::AfterControlPlaneUpgrade => {
+                self.ask::<AfterControlPlaneUpgrade>(
+                    call,
+                    AfterControlPlaneUpgradeRequest {
+                        cluster,
+                        kubernetes_version: to,
+                        upgrade_plan,
+                        ..Default::default()
+                    },
+                )
+                .await
+            }
+            Hook::BeforeWorkersUpgrade => {
+                self.ask::<BeforeWorkersUpgrade>(
+                    call,
+                    BeforeWorkersUpgradeRequest {
+                        cluster,
+                        from_kubernetes_version,
+                        to_kubernetes_version: to,
+                        upgrade_plan,
+                        ..Default::default()
+                    },
+                )
+                .await
+            }
+            Hook::AfterWorkersUpgrade => {
+                self.ask::<AfterWorkersUpgrade>(
+                    call,
+                    AfterWorkersUpgradeRequest {
+                        cluster,
+                        kubernetes_version: to,
+                        upgrade_plan,
+                        ..Default::default()
+                    },
+                )
+                .await
+            }
+            Hook::AfterClusterUpgrade => {
+                self.ask::<AfterClusterUpgrade>(
+                    call,
+                    AfterClusterUpgradeRequest { cluster, kubernetes_version: to, ..Default::default() },
+                )
+                .await
+            }
+            Hook::BeforeClusterDelete => {
+                self.ask::<BeforeClusterDelete>(
+                    call,
+                    BeforeClusterDeleteRequest { cluster, ..Default::default() },
+                )
+                .await
+            }
+            other => HookAnswer::Failed { error: format!("{other} is not a lifecycle hook") },
+        }
+    }
+
+    async fn ask<H>(&self, call: &HookCall, request: H::Request) -> HookAnswer
+    where
+        H: HookType<Response: RetryResponse>,
+    {
+        let key = BlockingKey::new::<H>(ObjectKey::of(&self.cluster), call.versions());
+        match self.client.call_all_unless_waiting::<H>(&key, &request).await {
+            Err(error) => HookAnswer::Failed { error: error.to_string() },
+            Ok(answers) => match answers.wait() {
+                None => HookAnswer::Passed,
+                Some(wait) => HookAnswer::Blocked {
+                    retry_after_seconds: wait.retry_after_seconds,
+                    message: wait.message,
+                },
+            },
+        }
+    }
+
+    /// Where the versions of an upgrade come from: the extension that the class names, else its list, else one
+    /// minor. The extension is asked only if there is something to plan.
+    pub(super) async fn source(&self, class: &ClusterClass, observed: &Observed) -> PlanSource {
+        let external = class.spec.upgrade.external.as_ref();
+        let handler = external.map(|external| external.generate_upgrade_plan_extension.as_str());
+        let Some(handler) = handler.filter(|handler| !handler.is_empty()) else {
+            return PlanSource::Known(Source::first_of(None, class.spec.kubernetes_versions.clone()));
+        };
+        let Some(query) = PlanQuery::of(observed) else {
+            return PlanSource::Known(Source::OneMinor);
+        };
+        let request = GenerateUpgradePlanRequest::new(
+            self.cluster.clone(),
+            query.control_plane.to_string(),
+            query.workers.as_ref().map(Version::to_string),
+            query.target.to_string(),
+        );
+        let validate = |response: &GenerateUpgradePlanResponse| Plan::check(observed, given(response));
+        match self.client.upgrade_plan(handler, &self.namespace, &request, validate).await {
+            Ok(Answer::Given(response)) => PlanSource::Known(given(&response)),
+            Ok(Answer::Ignored(failure)) => {
+                PlanSource::Unavailable(format!("handler {handler:?} did not answer: {failure}"))
+            }
+            Err(error) => PlanSource::Unavailable(error.to_string()),
+        }
+    }
+}
+
+fn given(response: &GenerateUpgradePlanResponse) -> Source {
+    let versions =
+        |steps: &[UpgradeStep]| -> Vec<String> { steps.iter().map(|step| step.version.clone()).collect() };
+    Source::given(versions(&response.control_plane_upgrades), versions(&response.workers_upgrades))
+}

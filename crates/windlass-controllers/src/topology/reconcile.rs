@@ -1,0 +1,279 @@
+//! One reconcile of a topology.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use serde_json::json;
+use windlass_api::cluster::{
+    Cluster, ClusterClass, Machine, MachineDeployment, MachineHealthCheck, MachinePool, MachineSet, Topology,
+};
+use windlass_api::conditions::VARIABLES_READY;
+use windlass_api::hooks::Hook;
+use windlass_api::names::{CLUSTER_NAME_LABEL, OK_TO_DELETE_ANNOTATION, PAUSED_ANNOTATION};
+use windlass_engine::condition;
+use windlass_engine::topology::desired::{Desired, Inputs};
+use windlass_engine::topology::{
+    Decision, HeldByHook, HookAnswer, HookAnswers, HookCall, Next, Observed, Outcome as TopologyOutcome,
+    WaitingOn, decide,
+};
+use windlass_hooks::HookClient;
+use windlass_reconcile::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler};
+
+use super::apply::{Applied, Applier};
+use super::blueprint;
+use super::class::ClassController;
+use super::current::{Caches, Current};
+use super::errors::TopologyError;
+use super::hooks::ClusterHooks;
+use super::{status, sweep, variables};
+use crate::extension_config::Extensions;
+use crate::external::Externals;
+
+/// Makes Clusters what their topologies say.
+pub struct TopologyController {
+    clusters: Cache<Cluster>,
+    classes: Cache<ClusterClass>,
+    machine_sets: Cache<MachineSet>,
+    health_checks: Cache<MachineHealthCheck>,
+    caches: Caches,
+    hooks: HookClient,
+    extensions: Extensions,
+    applied: Applied,
+}
+
+/// Registers the controllers of topologies and of classes.
+pub fn register(manager: &Manager, hooks: HookClient, externals: Externals, extensions: Extensions) {
+    ClassController::register(manager, hooks.clone(), extensions.clone());
+    let clusters = manager.cache::<Cluster>();
+    let classes = manager.cache::<ClusterClass>();
+    let machines = manager.cache::<Machine>();
+    let machine_deployments = manager.cache::<MachineDeployment>();
+    let machine_pools = manager.cache::<MachinePool>();
+    let machine_sets = manager.cache::<MachineSet>();
+    let health_checks = manager.cache::<MachineHealthCheck>();
+    let controller = TopologyController {
+        clusters: clusters.clone(),
+        classes: classes.clone(),
+        machine_sets: machine_sets.clone(),
+        health_checks: health_checks.clone(),
+        caches: Caches {
+            machine_deployments: machine_deployments.clone(),
+            machine_pools: machine_pools.clone(),
+            machines: machines.clone(),
+            externals,
+        },
+        hooks,
+        extensions,
+        applied: Applied::default(),
+    };
+    let (all, all_of_templates) = (clusters.clone(), clusters.clone());
+    let known_classes = classes.clone();
+    manager
+        .controller("topology", &clusters)
+        .watches(&classes, move |class| users_of(&all, class))
+        .watches(&machine_deployments, cluster_of)
+        .watches(&machine_pools, cluster_of)
+        .watches(&machine_sets, cluster_of)
+        .watches(&health_checks, cluster_of)
+        .watches_changes(&machines, |before, after| {
+            // Machines change all the time; what matters here is which versions there are.
+            let same = before.map(versions) == after.map(versions);
+            if same { Vec::new() } else { before.or(after).map(cluster_of).unwrap_or_default() }
+        })
+        .on_dynamic(move |object| {
+            let keys = cluster_of(object);
+            if keys.is_empty() { users_of_template(&known_classes, &all_of_templates, object) } else { keys }
+        })
+        .register(controller);
+}
+
+fn versions(machine: &Machine) -> (String, Option<String>) {
+    let kubelet = machine.status.node_info.as_ref().map(|info| info.kubelet_version.clone());
+    (machine.spec.version.clone(), kubelet)
+}
+
+fn cluster_of<K: kube::Resource>(object: &K) -> Vec<ObjectKey> {
+    let name = object.labels().get(CLUSTER_NAME_LABEL);
+    let namespace = object.namespace().unwrap_or_default();
+    name.map(|name| ObjectKey::new(namespace, name)).into_iter().collect()
+}
+
+fn users_of(clusters: &Cache<Cluster>, class: &ClusterClass) -> Vec<ObjectKey> {
+    let key = ObjectKey::of(class);
+    let uses = |cluster: &Arc<Cluster>| class_key(cluster).is_some_and(|used| used == key);
+    clusters
+        .list()
+        .iter()
+        .filter(|cluster| uses(cluster))
+        .map(|cluster| ObjectKey::of(cluster.as_ref()))
+        .collect()
+}
+
+fn users_of_template(
+    classes: &Cache<ClusterClass>,
+    clusters: &Cache<Cluster>,
+    template: &DynamicObject,
+) -> Vec<ObjectKey> {
+    let (namespace, name) = (template.namespace().unwrap_or_default(), template.name_any());
+    let kind = template.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
+    let refers = |class: &ClusterClass| {
+        blueprint::references(class).any(|reference| reference.kind == kind && reference.name == name)
+    };
+    let of_namespace = classes.in_namespace(&namespace);
+    of_namespace.iter().filter(|class| refers(class)).flat_map(|class| users_of(clusters, class)).collect()
+}
+
+fn class_key(cluster: &Cluster) -> Option<ObjectKey> {
+    let class = &cluster.spec.topology.as_ref()?.class_ref;
+    let namespace = if class.namespace.is_empty() {
+        cluster.namespace().unwrap_or_default()
+    } else {
+        class.namespace.clone()
+    };
+    Some(ObjectKey::new(namespace, &class.name))
+}
+
+impl Reconciler for TopologyController {
+    type Error = TopologyError;
+
+    async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, TopologyError> {
+        let Some(cluster) = self.clusters.get(key) else { return Ok(Outcome::done()) };
+        let Some(topology) = &cluster.spec.topology else { return Ok(Outcome::done()) };
+        let (by_spec, by_annotation) =
+            (cluster.spec.paused == Some(true), cluster.annotations().contains_key(PAUSED_ANNOTATION));
+        if by_spec || by_annotation {
+            status::write(context, &cluster, &TopologyOutcome::Paused { by_spec, by_annotation }).await?;
+            return Ok(Outcome::done());
+        }
+        self.extensions.warm_up().await;
+        if cluster.metadata.deletion_timestamp.is_some() {
+            return self.delete(context, &cluster).await;
+        }
+        match self.topology(context, &cluster, topology).await {
+            Ok((observed, decision)) => {
+                let outcome = TopologyOutcome::Decided { observed: &observed, decision: &decision };
+                status::write(context, &cluster, &outcome).await?;
+                after(&decision)
+            }
+            Err(error) if error.is_conflict() => Err(error),
+            Err(error) => {
+                status::write(context, &cluster, &TopologyOutcome::Failed(error.to_string())).await?;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// When to look again. What failed is tried again with growing delays; for what waits, an event comes.
+fn after(decision: &Decision) -> Result<Outcome, TopologyError> {
+    let failures: Vec<String> = decision.failures().iter().map(ToString::to_string).collect();
+    if !failures.is_empty() {
+        return Err(TopologyError::Held(failures.join("; ")));
+    }
+    Ok(match decision.retry_after_seconds() {
+        Some(seconds) => Outcome::after(Duration::from_secs(seconds.into())),
+        None => Outcome::done(),
+    })
+}
+
+impl TopologyController {
+    async fn topology(
+        &self,
+        context: &Context,
+        cluster: &Cluster,
+        topology: &Topology,
+    ) -> Result<(Observed, Decision), TopologyError> {
+        let class = self.class(cluster)?;
+        let mut cluster = cluster.clone();
+        let mut topology = topology.clone();
+        variables::default_and_validate(&class, &mut topology, None).map_err(TopologyError::Variables)?;
+        cluster.spec.topology = Some(topology);
+        let blueprint = blueprint::load(context, &class).await?;
+        let current = Current::load(context, &self.caches, &cluster, &blueprint).await?;
+        sweep::sweep(context, &self.machine_sets, &cluster, &blueprint, &current).await?;
+
+        let mut observed = current.observe(&self.caches, &cluster)?;
+        let hooks = ClusterHooks::new(&self.hooks, &cluster);
+        observed.source = hooks.source(&class, &observed).await;
+        let mut answers = HookAnswers::new();
+        let decision = loop {
+            match decide(&observed, &answers) {
+                Next::Act(decision) => break *decision,
+                Next::Call(call) => answers.insert(call.hook, hooks.call(&call).await),
+            }
+        };
+        if decision.creation.is_some() {
+            return Ok((observed, decision));
+        }
+        let names = current.names();
+        let inputs =
+            Inputs { cluster: &cluster, blueprint: &blueprint, current: &names, decision: &decision };
+        let desired = Desired::build(inputs, &mut || context.name_suffix())?;
+        let applier = Applier {
+            context,
+            applied: &self.applied,
+            cluster: &cluster,
+            current: &current,
+            health_checks: &self.health_checks,
+        };
+        applier.marks(&decision).await?;
+        applier.all(desired, &decision).await?;
+        Ok((observed, decision))
+    }
+
+    fn class(&self, cluster: &Cluster) -> Result<Arc<ClusterClass>, TopologyError> {
+        let key = class_key(cluster).unwrap_or_else(|| ObjectKey::new("", ""));
+        let Some(class) = self.classes.get(&key) else {
+            return Err(TopologyError::NoClass { class: key.to_string() });
+        };
+        let not_ready = |why: String| Err(TopologyError::ClassNotReady { class: key.to_string(), why });
+        if class.status.observed_generation != class.metadata.generation {
+            return not_ready("its last change was not looked at yet".to_owned());
+        }
+        match condition::find(&class.status.conditions, VARIABLES_READY) {
+            Some(found) if found.status == "True" => Ok(class),
+            Some(found) => not_ready(found.message.clone()),
+            None => not_ready("its variables are not known yet".to_owned()),
+        }
+    }
+
+    /// Lets extensions hold the deletion; what deletes the parts is the Cluster's own controller.
+    async fn delete(&self, context: &Context, cluster: &Cluster) -> Result<Outcome, TopologyError> {
+        if cluster.annotations().contains_key(OK_TO_DELETE_ANNOTATION) {
+            status::write(context, cluster, &TopologyOutcome::Deleting { waiting: None }).await?;
+            return Ok(Outcome::done());
+        }
+        let hooks = ClusterHooks::new(&self.hooks, cluster);
+        match hooks.call(&HookCall::bare(Hook::BeforeClusterDelete)).await {
+            HookAnswer::Passed => {
+                let patch = json!({"metadata": {
+                    "uid": cluster.uid(),
+                    "annotations": {OK_TO_DELETE_ANNOTATION: ""},
+                }});
+                let key = ObjectKey::of(cluster);
+                context.writer::<Cluster>().patch_unconditionally(&key, patch).await?;
+                Ok(Outcome::done())
+            }
+            HookAnswer::Blocked { retry_after_seconds, message } => {
+                let waiting = WaitingOn::Hook(HeldByHook {
+                    hook: Hook::BeforeClusterDelete,
+                    from: None,
+                    to: None,
+                    message,
+                    retry_after_seconds,
+                });
+                status::write(context, cluster, &TopologyOutcome::Deleting { waiting: Some(&waiting) })
+                    .await?;
+                Ok(Outcome::after(Duration::from_secs(retry_after_seconds.into())))
+            }
+            HookAnswer::Failed { error } => {
+                let waiting = WaitingOn::HookFailed { hook: Hook::BeforeClusterDelete, error };
+                status::write(context, cluster, &TopologyOutcome::Deleting { waiting: Some(&waiting) })
+                    .await?;
+                Err(TopologyError::Held(waiting.to_string()))
+            }
+        }
+    }
+}

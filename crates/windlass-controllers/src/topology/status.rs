@@ -1,0 +1,69 @@
+//! What the Cluster says about its topology: the plan that remains, and the condition.
+
+use kube::ResourceExt;
+use serde_json::{Value, json};
+use windlass_api::cluster::{Cluster, MachinesStatus, UpgradePlanVersion};
+use windlass_api::conditions::TOPOLOGY_RECONCILED;
+use windlass_api::metadata::ConditionStatus;
+use windlass_api::names::TOPOLOGY_FIELD_MANAGER;
+use windlass_engine::condition::{self, Finding};
+use windlass_engine::topology::{Outcome, Plan, TopologyReconciled};
+use windlass_reconcile::{Context, WriteError};
+use windlass_version::Version;
+
+/// Writes the condition and, if it is known, the plan. Nothing is written that is there already.
+pub(super) async fn write(
+    context: &Context,
+    cluster: &Cluster,
+    outcome: &Outcome<'_>,
+) -> Result<(), WriteError> {
+    let TopologyReconciled { status, reason, message } = TopologyReconciled::of(outcome);
+    let status = if status { ConditionStatus::True } else { ConditionStatus::False };
+    let finding = Finding::new(TOPOLOGY_RECONCILED, status, reason).because(message);
+    let mut conditions = cluster.status.conditions.clone();
+    let condition_changed =
+        condition::set(&mut conditions, finding, cluster.metadata.generation, context.now());
+    let (control_plane, workers) = plans(cluster, outcome);
+    let plan_changed = control_plane != current_plan(cluster.status.control_plane.as_ref())
+        || workers != current_plan(cluster.status.workers.as_ref());
+    if !condition_changed && !plan_changed {
+        return Ok(());
+    }
+    let own = condition::find(&conditions, TOPOLOGY_RECONCILED);
+    let intent = json!({
+        "apiVersion": Cluster::API_VERSION,
+        "kind": Cluster::KIND,
+        "metadata": {"namespace": cluster.namespace(), "name": cluster.name_any(), "uid": cluster.uid()},
+        "status": {
+            "conditions": [own],
+            "controlPlane": with_plan(control_plane),
+            "workers": with_plan(workers),
+        },
+    });
+    context.writer::<Cluster>().apply_status(TOPOLOGY_FIELD_MANAGER, &intent).await?;
+    Ok(())
+}
+
+fn with_plan(plan: Vec<String>) -> Value {
+    let steps: Vec<UpgradePlanVersion> =
+        plan.into_iter().map(|version| UpgradePlanVersion { version }).collect();
+    if steps.is_empty() { json!({}) } else { json!({"upgradePlan": steps}) }
+}
+
+/// The plan that is shown: the one that was computed, or what was shown before if none could be.
+fn plans(cluster: &Cluster, outcome: &Outcome<'_>) -> (Vec<String>, Vec<String>) {
+    let texts = |versions: &[Version]| versions.iter().map(Version::to_string).collect();
+    match outcome {
+        Outcome::Decided { decision, .. } if !matches!(decision.plan, Plan::None(_)) => {
+            (texts(decision.plan.control_plane()), texts(&decision.plan.workers()))
+        }
+        _ => (
+            current_plan(cluster.status.control_plane.as_ref()),
+            current_plan(cluster.status.workers.as_ref()),
+        ),
+    }
+}
+
+fn current_plan(status: Option<&MachinesStatus>) -> Vec<String> {
+    status.into_iter().flat_map(|status| &status.upgrade_plan).map(|step| step.version.clone()).collect()
+}

@@ -1,0 +1,263 @@
+//! What the controllers of MachineDeployments and MachineSets have in common.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use windlass_api::cluster::{Cluster, MachineTemplateSpec};
+use windlass_api::label_selector::SelectorViolation;
+use windlass_api::names::PAUSED_ANNOTATION;
+use windlass_engine::machine_set::{HandoverError, NamingError, selector};
+use windlass_engine::rollout::FactsError;
+use windlass_reconcile::{Cache, Context, Kind, WriteError, Writer, describe_error};
+
+use crate::external::{External, ExternalError, Externals};
+
+/// Why a group of machines could not be brought further.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WorkerError {
+    /// Something could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// An object of a provider could not be had.
+    #[error(transparent)]
+    External(#[from] ExternalError),
+    /// The object does not say what has to be known.
+    #[error(transparent)]
+    Facts(#[from] FactsError),
+    /// Machines cannot be handed over.
+    #[error(transparent)]
+    Handover(#[from] HandoverError),
+    /// Machines cannot be named.
+    #[error(transparent)]
+    Naming(#[from] NamingError),
+    /// The selector cannot be used.
+    #[error("spec.selector: {0}")]
+    Selector(String),
+    /// The API did not answer as it should.
+    #[error("cannot read {what}: {why}")]
+    Read {
+        /// What was read.
+        what: String,
+        /// What went wrong.
+        why: String,
+    },
+    /// The control plane that machines are to join is not there.
+    #[error("control plane {0} does not exist")]
+    NoControlPlane(String),
+}
+
+impl WorkerError {
+    pub(crate) fn read(what: impl ToString, error: &kube::Error) -> Self {
+        Self::Read { what: what.to_string(), why: describe_error(error) }
+    }
+}
+
+/// The objects of a namespace that a group selects. A group without a selector selects nothing.
+pub(crate) fn select<K: Kind>(
+    cache: &Cache<K>,
+    namespace: &str,
+    given: &LabelSelector,
+) -> Result<Vec<Arc<K>>, WorkerError> {
+    let texts = |violations: Vec<SelectorViolation>| {
+        let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
+        WorkerError::Selector(texts.join(", "))
+    };
+    if selector(given).map_err(texts)?.is_nothing() {
+        return Ok(Vec::new());
+    }
+    cache.select(namespace, given).map_err(|error| WorkerError::Selector(error.to_string()))
+}
+
+/// Whether an object is left alone, by its own annotation or by its Cluster.
+pub(crate) fn is_paused(cluster: Option<&Cluster>, meta: &ObjectMeta) -> bool {
+    let annotated =
+        meta.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(PAUSED_ANNOTATION));
+    annotated || cluster.is_some_and(|cluster| cluster.spec.paused == Some(true))
+}
+
+/// What an object of a group must carry before anything is done for it.
+pub(crate) struct Marks<'a> {
+    /// Its finalizer.
+    pub(crate) finalizer: &'a str,
+    /// Its labels.
+    pub(crate) labels: BTreeMap<&'a str, &'a str>,
+    /// An owner that it must have.
+    pub(crate) owner: Option<OwnerReference>,
+}
+
+impl Marks<'_> {
+    /// The patch that adds what is missing. Lists are written whole, so that it must be bound to what was read.
+    pub(crate) fn missing(&self, meta: &ObjectMeta) -> Option<Value> {
+        let mut patch = Map::new();
+        let finalizers = meta.finalizers.clone().unwrap_or_default();
+        if !finalizers.iter().any(|finalizer| finalizer == self.finalizer) {
+            let all: Vec<&str> = finalizers.iter().map(String::as_str).chain([self.finalizer]).collect();
+            patch.insert("finalizers".to_owned(), json!(all));
+        }
+        let has = |key: &str, value: &str| {
+            meta.labels.as_ref().and_then(|labels| labels.get(key)).is_some_and(|there| there == value)
+        };
+        let labels: BTreeMap<_, _> = self.labels.iter().filter(|(key, value)| !has(key, value)).collect();
+        if !labels.is_empty() {
+            patch.insert("labels".to_owned(), json!(labels));
+        }
+        let owners = meta.owner_references.clone().unwrap_or_default();
+        if let Some(owner) = &self.owner
+            && !owners.iter().any(|there| there.uid == owner.uid)
+        {
+            let all: Vec<&OwnerReference> = owners.iter().chain([owner]).collect();
+            patch.insert("ownerReferences".to_owned(), json!(all));
+        }
+        (!patch.is_empty()).then(|| json!({"metadata": patch}))
+    }
+}
+
+/// The patch that removes a finalizer.
+pub(crate) fn without_finalizer(meta: &ObjectMeta, finalizer: &str) -> Value {
+    let left = meta.finalizers.iter().flatten().filter(|there| *there != finalizer);
+    json!({"metadata": {"finalizers": left.collect::<Vec<_>>()}})
+}
+
+/// The patch that makes somebody the controller of an object that has none.
+pub(crate) fn adoption(meta: &ObjectMeta, controller: &OwnerReference) -> Value {
+    let others = meta.owner_references.iter().flatten().filter(|owner| owner.uid != controller.uid);
+    json!({"metadata": {"ownerReferences": others.chain([controller]).collect::<Vec<_>>()}})
+}
+
+/// The controller of an object.
+pub(crate) fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
+    meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
+}
+
+/// Says that an object goes when its Cluster goes.
+pub(crate) fn owned_by_cluster(cluster: &Cluster) -> OwnerReference {
+    OwnerReference {
+        api_version: Cluster::API_VERSION.to_owned(),
+        kind: Cluster::KIND.to_owned(),
+        name: cluster.metadata.name.clone().unwrap_or_default(),
+        uid: cluster.metadata.uid.clone().unwrap_or_default(),
+        controller: None,
+        block_owner_deletion: None,
+    }
+}
+
+/// Writes what of a status has changed, if anything has.
+pub(crate) async fn write_status<K: Kind, S: Serialize>(
+    writer: &Writer<K>,
+    read: &K,
+    before: &S,
+    after: &S,
+) -> Result<(), WriteError> {
+    let Some(patch) = status_patch(before, after) else { return Ok(()) };
+    writer.patch_status(read, json!({"status": patch})).await?;
+    Ok(())
+}
+
+fn status_patch(before: &impl Serialize, after: &impl Serialize) -> Option<Value> {
+    let fields = |status: Value| match status {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    // A status is made of plain data; it always can be written as JSON.
+    let before = fields(serde_json::to_value(before).unwrap_or_default());
+    let after = fields(serde_json::to_value(after).unwrap_or_default());
+    let gone = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    let changed = after.iter().filter(|(key, value)| before.get(*key) != Some(*value));
+    let patch: Map<String, Value> =
+        gone.chain(changed.map(|(key, value)| (key.clone(), value.clone()))).collect();
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+/// The templates that machines are made from, as far as they are there.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Templates {
+    pub(crate) infrastructure: Option<External>,
+    pub(crate) bootstrap: Option<External>,
+    /// What is not there, a line each. Without all of them no machine can be made.
+    pub(crate) obstacles: Vec<String>,
+}
+
+impl Templates {
+    /// Reads the templates, and makes the Cluster own those that nobody owns: they then go with it.
+    pub(crate) async fn read(
+        externals: &Externals,
+        context: &Context,
+        cluster: &Cluster,
+        template: &MachineTemplateSpec,
+    ) -> Result<Self, WorkerError> {
+        let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
+        let spec = &template.spec;
+        let mut templates = Self::default();
+        let infrastructure = Some(&spec.infrastructure_ref);
+        for (reference, is_bootstrap) in [(infrastructure, false), (spec.bootstrap.config_ref.as_ref(), true)]
+        {
+            let Some(reference) = reference else { continue };
+            let found = match externals.get(context, namespace, reference).await {
+                Ok(Some(found)) => found,
+                Ok(None) => {
+                    templates.obstacles.push(format!("{reference} does not exist"));
+                    continue;
+                }
+                Err(error @ (ExternalError::NoDefinition { .. } | ExternalError::NoContract { .. })) => {
+                    templates.obstacles.push(error.to_string());
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let owners = found.object.metadata.owner_references.iter().flatten();
+            if owners.count() == 0 && !found.is_deleting() {
+                let patch = adoption(&found.object.metadata, &owned_by_cluster(cluster));
+                context.writer_of(&found.kind.resource).patch(&found.object, patch).await?;
+            }
+            let place = if is_bootstrap { &mut templates.bootstrap } else { &mut templates.infrastructure };
+            *place = Some(found);
+        }
+        Ok(templates)
+    }
+}
+
+/// Whether an object is one of the templates of a group of machines.
+pub(crate) fn uses_template(template: &MachineTemplateSpec, kind: &str, name: &str) -> bool {
+    let spec = &template.spec;
+    let references = [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()];
+    references.into_iter().flatten().any(|reference| reference.kind == kind && reference.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta(value: Value) -> ObjectMeta {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn only_what_is_missing_is_added() {
+        let owner = OwnerReference { uid: "u".to_owned(), ..OwnerReference::default() };
+        let marks = Marks {
+            finalizer: "f",
+            labels: BTreeMap::from([("a", "1"), ("b", "2")]),
+            owner: Some(owner.clone()),
+        };
+        let there = meta(json!({"finalizers": ["other"], "labels": {"a": "1"}}));
+        let patch = marks.missing(&there).unwrap();
+        assert_eq!(patch["metadata"]["finalizers"], json!(["other", "f"]));
+        assert_eq!(patch["metadata"]["labels"], json!({"b": "2"}));
+        assert_eq!(patch["metadata"]["ownerReferences"][0]["uid"], "u");
+        let complete = meta(json!({"finalizers": ["f"], "labels": {"a": "1", "b": "2", "c": "3"},
+            "ownerReferences": [owner]}));
+        assert_eq!(marks.missing(&complete), None);
+        assert_eq!(without_finalizer(&there, "f")["metadata"]["finalizers"], json!(["other"]));
+    }
+
+    #[test]
+    fn a_status_is_written_as_what_changed() {
+        let before = json!({"replicas": 3, "phase": "Running", "conditions": [{"type": "A"}]});
+        let after = json!({"replicas": 4, "conditions": [{"type": "A"}]});
+        assert_eq!(status_patch(&before, &after), Some(json!({"replicas": 4, "phase": null})));
+        assert_eq!(status_patch(&after, &after), None);
+    }
+}

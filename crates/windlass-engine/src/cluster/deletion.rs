@@ -1,0 +1,214 @@
+//! How a Cluster goes: workers, then the control plane, then the infrastructure, then the Cluster itself.
+//!
+//! Each is gone before the next is touched: workers drain while there is an API server to ask, and a control plane
+//! leaves etcd while there are machines. Only what the Cluster owns is deleted; what merely carries its name is waited
+//! for, because its owner deletes it.
+
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_core::Resource;
+use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachinePool, MachineSet};
+use windlass_api::conditions::reason;
+use windlass_api::names::OK_TO_DELETE_ANNOTATION;
+
+use super::Descendants;
+use crate::machine::Referenced;
+
+/// What stands between a Cluster and its end. The first thing that applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deletion {
+    /// The BeforeClusterDelete hook has not passed.
+    Hook,
+    /// These workers have to go.
+    Workers(Vec<Descendant>),
+    /// These Machines have to go: there is no control plane that would look after them.
+    ControlPlaneMachines(Vec<Descendant>),
+    /// The control plane has to go.
+    ControlPlane {
+        /// Kind and name.
+        what: String,
+        /// Whether nobody has deleted it yet.
+        delete: bool,
+    },
+    /// The infrastructure has to go.
+    Infrastructure {
+        /// Kind and name.
+        what: String,
+        /// Whether nobody has deleted it yet.
+        delete: bool,
+    },
+    /// Something could not be read, so nobody knows whether it is gone.
+    Unknown {
+        /// Kind and name.
+        what: String,
+        /// What went wrong.
+        why: String,
+    },
+    /// Nothing.
+    Release,
+}
+
+/// Something that belongs to a Cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Descendant {
+    /// Its kind.
+    pub kind: DescendantKind,
+    /// Its name.
+    pub name: String,
+    /// Whether the Cluster is to delete it: it owns it, and nobody has deleted it yet.
+    pub delete: bool,
+}
+
+/// Kinds of what belongs to a Cluster, in the order in which they are deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DescendantKind {
+    /// A MachineDeployment.
+    MachineDeployment,
+    /// A MachineSet.
+    MachineSet,
+    /// A MachinePool.
+    MachinePool,
+    /// A Machine.
+    Machine,
+}
+
+impl DescendantKind {
+    /// The kind, as manifests name it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::MachineDeployment => MachineDeployment::KIND,
+            Self::MachineSet => MachineSet::KIND,
+            Self::MachinePool => MachinePool::KIND,
+            Self::Machine => Machine::KIND,
+        }
+    }
+}
+
+/// Whether a hook is asked before anything is deleted. Only Clusters with a topology have hooks, and only where
+/// extensions are called.
+pub fn awaits_hook(cluster: &Cluster, extensions: bool) -> bool {
+    let passed = cluster
+        .metadata
+        .annotations
+        .as_ref()
+        .is_some_and(|annotations| annotations.contains_key(OK_TO_DELETE_ANNOTATION));
+    extensions && cluster.spec.topology.is_some() && !passed
+}
+
+/// What comes next in the deletion of a Cluster.
+pub fn next<I, C>(
+    cluster: &Cluster,
+    descendants: &Descendants<'_>,
+    control_plane: &Referenced<C>,
+    infrastructure: &Referenced<I>,
+    awaits_hook: bool,
+) -> Deletion {
+    if awaits_hook {
+        return Deletion::Hook;
+    }
+    let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+    let mut workers: Vec<Descendant> = Vec::new();
+    workers.extend(of(
+        DescendantKind::MachineDeployment,
+        descendants.machine_deployments.iter().copied(),
+        uid,
+    ));
+    workers.extend(of(DescendantKind::MachineSet, descendants.machine_sets.iter().copied(), uid));
+    workers.extend(of(DescendantKind::MachinePool, descendants.machine_pools.iter().copied(), uid));
+    workers.extend(of(DescendantKind::Machine, descendants.worker_machines(), uid));
+    if !workers.is_empty() {
+        return Deletion::Workers(workers);
+    }
+    match control_plane {
+        Referenced::Found { reference, deleting, .. } => {
+            return Deletion::ControlPlane { what: reference.to_string(), delete: !deleting };
+        }
+        Referenced::Unreadable { reference, why } => {
+            return Deletion::Unknown { what: reference.to_string(), why: why.clone() };
+        }
+        Referenced::Missing(_) | Referenced::None => {}
+    }
+    let machines: Vec<Descendant> =
+        of(DescendantKind::Machine, descendants.control_plane_machines(), uid).collect();
+    if !machines.is_empty() {
+        return Deletion::ControlPlaneMachines(machines);
+    }
+    match infrastructure {
+        Referenced::Found { reference, deleting, .. } => {
+            Deletion::Infrastructure { what: reference.to_string(), delete: !deleting }
+        }
+        Referenced::Unreadable { reference, why } => {
+            Deletion::Unknown { what: reference.to_string(), why: why.clone() }
+        }
+        Referenced::Missing(_) | Referenced::None => Deletion::Release,
+    }
+}
+
+fn of<'a, K: Resource + 'a>(
+    kind: DescendantKind,
+    objects: impl Iterator<Item = &'a K>,
+    owner: &str,
+) -> impl Iterator<Item = Descendant> {
+    objects.map(move |object| {
+        let metadata = object.meta();
+        let owned = metadata.owner_references.iter().flatten().any(|reference| reference.uid == owner);
+        Descendant { kind, name: name(metadata), delete: owned && metadata.deletion_timestamp.is_none() }
+    })
+}
+
+fn name(metadata: &ObjectMeta) -> String {
+    metadata.name.clone().unwrap_or_default()
+}
+
+impl Deletion {
+    /// The reason of condition `Deleting`.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Hook => reason::WAITING_FOR_BEFORE_DELETE_HOOK,
+            Self::Workers(_) => reason::WAITING_FOR_WORKERS_DELETION,
+            Self::ControlPlane { .. } | Self::ControlPlaneMachines(_) => {
+                reason::WAITING_FOR_CONTROL_PLANE_DELETION
+            }
+            Self::Infrastructure { .. } => reason::WAITING_FOR_INFRASTRUCTURE_DELETION,
+            Self::Unknown { .. } => reason::INTERNAL_ERROR,
+            Self::Release => reason::DELETION_COMPLETED,
+        }
+    }
+}
+
+/// How many names a line has: enough to start looking.
+const NAMES: usize = 3;
+
+impl fmt::Display for Deletion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hook => f.write_str("Waiting for the BeforeClusterDelete hook to pass"),
+            Self::Workers(descendants) | Self::ControlPlaneMachines(descendants) => {
+                let mut kinds: Vec<DescendantKind> =
+                    descendants.iter().map(|descendant| descendant.kind).collect();
+                kinds.sort_unstable();
+                kinds.dedup();
+                for (index, kind) in kinds.into_iter().enumerate() {
+                    let names: Vec<&str> = descendants
+                        .iter()
+                        .filter(|descendant| descendant.kind == kind)
+                        .map(|descendant| descendant.name.as_str())
+                        .collect();
+                    let more = names.len().saturating_sub(NAMES);
+                    let plural = if names.len() == 1 { "" } else { "s" };
+                    let separator = if index == 0 { "" } else { "\n" };
+                    let shown = names.iter().take(NAMES).copied().collect::<Vec<_>>().join(", ");
+                    write!(f, "{separator}* {}{plural}: {shown}", kind.as_str())?;
+                    if more > 0 {
+                        write!(f, " and {more} more")?;
+                    }
+                }
+                Ok(())
+            }
+            Self::ControlPlane { what, .. } | Self::Infrastructure { what, .. } => write!(f, "* {what}"),
+            Self::Unknown { what, why } => write!(f, "cannot tell whether {what} is gone: {why}"),
+            Self::Release => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What a KubeadmControlPlane must not say.
+
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use windlass_api::control_plane::{
+    KubeadmControlPlane, KubeadmControlPlaneRollingUpdate, KubeadmControlPlaneRolloutStrategyType,
+};
+use windlass_version::{Distance, Version};
+
+use super::observe::{is_etcd_external, replicas};
+
+/// One reason to refuse a control plane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Without Machines there is no cluster.
+    NoReplicas,
+    /// An even number of etcd members bears no more failures than one member less.
+    EvenReplicas {
+        /// How many were asked for.
+        replicas: u32,
+    },
+    /// The version cannot be read.
+    Version {
+        /// What was written.
+        version: String,
+    },
+    /// The version rises by more than a minor, or changes its major.
+    SkipsMinors {
+        /// The version before.
+        from: String,
+        /// The version that was asked for.
+        to: String,
+    },
+    /// A surge that is neither 0 nor 1.
+    Surge {
+        /// The field.
+        field: &'static str,
+        /// What was written.
+        written: String,
+    },
+    /// Going below `replicas` needs three Machines.
+    SurgeTooSmall {
+        /// The field.
+        field: &'static str,
+        /// How many Machines there are to be.
+        replicas: u32,
+    },
+    /// A fallback that nothing falls back to.
+    UselessFallback,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoReplicas => f.write_str("spec.replicas: a control plane needs at least one Machine"),
+            Self::EvenReplicas { replicas } => write!(
+                f,
+                "spec.replicas: {replicas} is even, and etcd on the Machines needs an odd number of them"
+            ),
+            Self::Version { version } => write!(f, "spec.version: {version:?} is no Kubernetes version"),
+            Self::SkipsMinors { from, to } => {
+                write!(f, "spec.version: from {from} to {to} is more than one minor at a time")
+            }
+            Self::Surge { field, written } => write!(f, "{field}: {written} is neither 0 nor 1"),
+            Self::SurgeTooSmall { field, replicas } => {
+                write!(f, "{field}: 0 needs at least three replicas, and there are {replicas}")
+            }
+            Self::UselessFallback => {
+                f.write_str("spec.rollout.strategy.fallbackRolling: only the strategy External falls back")
+            }
+        }
+    }
+}
+
+/// Everything that is wrong with a control plane, and with the step from the one before; empty if it can be admitted.
+///
+/// A version may go down: it is no upgrade, and whoever does it knows why.
+pub fn review(before: Option<&KubeadmControlPlane>, after: &KubeadmControlPlane) -> Vec<Refusal> {
+    let mut refusals = Vec::new();
+    let wanted = replicas(after);
+    if wanted == 0 {
+        refusals.push(Refusal::NoReplicas);
+    } else if wanted.is_multiple_of(2) && !is_etcd_external(after) {
+        refusals.push(Refusal::EvenReplicas { replicas: wanted });
+    }
+    match Version::parse(&after.spec.version) {
+        Err(_) => refusals.push(Refusal::Version { version: after.spec.version.clone() }),
+        Ok(to) => {
+            let from = before.and_then(|before| Version::parse(&before.spec.version).ok());
+            if let Some(from) = from
+                && matches!(
+                    from.minor().distance_to(to.minor()),
+                    Distance::Forward(2..) | Distance::OtherMajor
+                )
+            {
+                refusals.push(Refusal::SkipsMinors { from: from.to_string(), to: to.to_string() });
+            }
+        }
+    }
+    let strategy = &after.spec.rollout.strategy;
+    let external = strategy.type_ == KubeadmControlPlaneRolloutStrategyType::External;
+    if strategy.fallback_rolling.is_some() && !external {
+        refusals.push(Refusal::UselessFallback);
+    }
+    let limits = [
+        ("spec.rollout.strategy.rollingUpdate.maxSurge", &strategy.rolling_update),
+        ("spec.rollout.strategy.fallbackRolling.maxSurge", &strategy.fallback_rolling),
+    ];
+    for (field, limits) in limits {
+        refusals.extend(limits.as_ref().and_then(|limits| review_surge(field, limits, wanted)));
+    }
+    refusals
+}
+
+fn review_surge(
+    field: &'static str,
+    limits: &KubeadmControlPlaneRollingUpdate,
+    replicas: u32,
+) -> Option<Refusal> {
+    let written = limits.max_surge.as_ref()?;
+    let number = match written {
+        IntOrString::Int(number) => Some(*number),
+        IntOrString::String(text) => text.parse().ok(),
+    };
+    match number {
+        Some(1) => None,
+        Some(0) => (replicas < 3).then_some(Refusal::SurgeTooSmall { field, replicas }),
+        _ => {
+            let written = match written {
+                IntOrString::Int(number) => number.to_string(),
+                IntOrString::String(text) => format!("{text:?}"),
+            };
+            Some(Refusal::Surge { field, written })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn control_plane(spec: Value) -> KubeadmControlPlane {
+        let mut whole = json!({"metadata": {"name": "cp"}, "spec": {"version": "v1.32.0", "replicas": 3}});
+        for (key, value) in spec.as_object().unwrap() {
+            whole["spec"][key] = value.clone();
+        }
+        serde_json::from_value(whole).unwrap()
+    }
+
+    fn refused(before: Option<Value>, after: Value) -> Vec<String> {
+        let before = before.map(control_plane);
+        review(before.as_ref(), &control_plane(after)).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_works_is_admitted() {
+        let external_etcd = json!({"clusterConfiguration": {"etcd": {"external": {"endpoints": ["e"]}}}});
+        for spec in [
+            json!({}),
+            json!({"replicas": 1}),
+            json!({"replicas": 2, "kubeadmConfigSpec": external_etcd}),
+            json!({"rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}}}}),
+            json!({"rollout": {"strategy": {"type": "External", "fallbackRolling": {"maxSurge": "1"}}}}),
+        ] {
+            assert_eq!(refused(None, spec.clone()), [""; 0], "{spec}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_with_its_field() {
+        let strategy = |strategy: Value| json!({"replicas": 1, "rollout": {"strategy": strategy}});
+        for (spec, expected) in [
+            (json!({"replicas": 0}), "spec.replicas: a control plane needs at least one Machine"),
+            (
+                json!({"replicas": 2}),
+                "spec.replicas: 2 is even, and etcd on the Machines needs an odd number of them",
+            ),
+            (json!({"version": "latest"}), "spec.version: \"latest\" is no Kubernetes version"),
+            (
+                strategy(json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}})),
+                "spec.rollout.strategy.rollingUpdate.maxSurge: 0 needs at least three replicas, and there are 1",
+            ),
+            (
+                strategy(json!({"type": "External", "fallbackRolling": {"maxSurge": "50%"}})),
+                "spec.rollout.strategy.fallbackRolling.maxSurge: \"50%\" is neither 0 nor 1",
+            ),
+            (
+                strategy(json!({"type": "RollingUpdate", "fallbackRolling": {"maxSurge": 1}})),
+                "spec.rollout.strategy.fallbackRolling: only the strategy External falls back",
+            ),
+        ] {
+            assert_eq!(refused(None, spec), [expected]);
+        }
+    }
+
+    #[test]
+    fn a_version_rises_by_one_minor_at_most_and_may_fall() {
+        for (from, to, admitted) in [
+            ("v1.31.0", "v1.32.9", true),
+            ("v1.31.5", "v1.31.6", true),
+            ("v1.32.0", "v1.30.0", true),
+            ("v1.31.0", "v1.33.0", false),
+            ("v1.31.0", "v2.0.0", false),
+        ] {
+            let refusals = refused(Some(json!({"version": from})), json!({"version": to}));
+            assert_eq!(refusals.is_empty(), admitted, "{from} to {to}: {refusals:?}");
+        }
+    }
+}

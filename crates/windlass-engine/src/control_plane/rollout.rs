@@ -1,0 +1,127 @@
+//! Bringing outdated Machines up to date, one at a time.
+
+use super::decide::{Action, DeleteReason, JoinReason, Step};
+use super::etcd;
+use super::observed::{InPlaceRefusal, InPlaceVerdict, Observed, ObservedMachine, Strategy};
+use super::placement;
+use super::preflight::{Operation, preflight};
+use super::remediation;
+use super::waiting::WaitingOn;
+
+/// The next step of a rollout. At least one Machine needs it.
+pub(super) fn roll_out(observed: &Observed) -> Step {
+    match observed.strategy {
+        Strategy::RollingUpdate { .. } => rolling_update(observed, true),
+        Strategy::External { .. } => external(observed),
+    }
+}
+
+/// Adds a Machine, if it may.
+pub(super) fn scale_up(observed: &Observed, reason: JoinReason) -> Step {
+    let failures = preflight(observed, Operation::ScaleUp, None);
+    if !failures.is_empty() {
+        return Step::Wait(WaitingOn::Preflight { operation: Operation::ScaleUp, failures });
+    }
+    Step::Act(Action::Join {
+        failure_domain: placement::failure_domain_for_new(observed).map(str::to_owned),
+        reason,
+        remediation_for: remediation::pending(observed).cloned(),
+    })
+}
+
+/// Removes the Machine that should go first, if it may.
+pub(super) fn scale_down(observed: &Observed, reason: DeleteReason) -> Step {
+    let Some(victim) = placement::victim(observed) else {
+        // All are on their way out.
+        let failures = preflight(observed, Operation::ScaleDown, None);
+        return Step::Wait(WaitingOn::Preflight { operation: Operation::ScaleDown, failures });
+    };
+    let failures = preflight(observed, Operation::ScaleDown, Some(&victim.name));
+    if !failures.is_empty() {
+        return Step::Wait(WaitingOn::Preflight { operation: Operation::ScaleDown, failures });
+    }
+    if let Err(why) = etcd::check_removal(victim, &observed.machines, &observed.etcd) {
+        return Step::Wait(WaitingOn::UnsafeRemoval { machine: victim.name.clone(), why });
+    }
+    Step::Act(Action::Delete { machine: victim.name.clone(), reason })
+}
+
+fn rolling_update(observed: &Observed, in_place: bool) -> Step {
+    let surge = observed.strategy.surge(observed.replicas).unwrap_or(1);
+    if observed.machines.len() < (observed.replicas + surge) as usize {
+        return scale_up(observed, JoinReason::Rollout);
+    }
+    // Once enough Machines are up to date the outdated ones are surplus: updating them would be for nothing.
+    let up_to_date = observed
+        .machines
+        .iter()
+        .filter(|machine| machine.outdated.is_empty() && machine.deletion.is_none())
+        .count();
+    if in_place
+        && up_to_date < observed.replicas as usize
+        && let Some(victim) = placement::victim(observed).filter(|victim| victim.needs_rollout())
+        && refusal(victim).is_none()
+        && let Some(step) = update_in_place(victim, observed)
+    {
+        return step;
+    }
+    scale_down(observed, DeleteReason::Rollout)
+}
+
+/// Only in-place updates, unless there is a fallback. The number of Machines is put right first: that replaces none.
+fn external(observed: &Observed) -> Step {
+    let (present, replicas) = (observed.machines.len(), observed.replicas as usize);
+    if present < replicas {
+        return scale_up(observed, JoinReason::ScaleUp);
+    }
+    if present > replicas {
+        return scale_down(observed, DeleteReason::ScaleDown);
+    }
+    let Some(next) = placement::next_outdated(observed) else { return Step::Settled };
+    let fallback = observed.strategy.surge(observed.replicas).is_some();
+    match refusal(next) {
+        None => match update_in_place(next, observed) {
+            Some(step) => step,
+            None if fallback => rolling_update(observed, false),
+            None => {
+                let failures = preflight(observed, Operation::UpdateInPlace, None);
+                Step::Wait(WaitingOn::Preflight { operation: Operation::UpdateInPlace, failures })
+            }
+        },
+        Some(_) if fallback => rolling_update(observed, false),
+        Some(refusal) => Step::Wait(WaitingOn::InPlaceRefused { machine: next.name.clone(), refusal }),
+    }
+}
+
+/// Starts or prepares an in-place update. None if the trouble is in this Machine alone: an update would not start
+/// from a sound state, and a replacement ends the trouble.
+fn update_in_place(machine: &ObservedMachine, observed: &Observed) -> Option<Step> {
+    let failures = preflight(observed, Operation::UpdateInPlace, None);
+    if !failures.is_empty() {
+        let without = preflight(observed, Operation::UpdateInPlace, Some(&machine.name));
+        return (!without.is_empty())
+            .then_some(Step::Wait(WaitingOn::Preflight { operation: Operation::UpdateInPlace, failures }));
+    }
+    let name = machine.name.clone();
+    Some(Step::Act(match machine.in_place {
+        InPlaceVerdict::Can => Action::TriggerInPlace { machine: name },
+        InPlaceVerdict::NotAsked | InPlaceVerdict::Cannot(_) => Action::AskInPlace { machine: name },
+    }))
+}
+
+/// Why this Machine is not updated in place, as far as is known before extensions are asked.
+fn refusal(machine: &ObservedMachine) -> Option<InPlaceRefusal> {
+    if machine.marked_for_deletion {
+        return Some(InPlaceRefusal::MarkedForDeletion);
+    }
+    if machine.marked_for_remediation {
+        return Some(InPlaceRefusal::MarkedForRemediation);
+    }
+    if let Some(reason) = machine.outdated.iter().find(|reason| reason.wants_new_machine()) {
+        return Some(InPlaceRefusal::WantsNewMachine(reason.clone()));
+    }
+    match &machine.in_place {
+        InPlaceVerdict::Cannot(refusal) => Some(refusal.clone()),
+        InPlaceVerdict::NotAsked | InPlaceVerdict::Can => None,
+    }
+}

@@ -1,0 +1,229 @@
+//! Updating a Machine in place: what the Machine controller does about it, as a table.
+//!
+//! The owner of a Machine (MachineSet or control plane) writes the desired specs, marks the three objects with
+//! `update-in-progress` and leaves the hook `UpdateMachine` pending; the Machine controller calls the hook until it is
+//! done and removes the marks. Everything is decided from what the objects say, so a crash between any two writes is
+//! healed by looking again.
+
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+
+/// What the objects of a Machine say about an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// The Machine has `update-in-progress`.
+    pub machine: bool,
+    /// `UpdateMachine` is among its pending hooks.
+    pub hook_pending: bool,
+    /// Its infrastructure is provisioned.
+    pub infrastructure_provisioned: bool,
+    /// Its bootstrap data is there.
+    pub bootstrap_data_created: bool,
+    /// It has a Node.
+    pub has_node: bool,
+    /// The mark on the infrastructure machine; nothing if there is no such object.
+    pub infrastructure: Option<bool>,
+    /// The mark on the bootstrap config; nothing if the Machine has none.
+    pub bootstrap: Option<bool>,
+}
+
+impl Marks {
+    /// Whether an update is under way. Both halves matter: they are neither set nor removed together.
+    pub fn update_in_progress(&self) -> bool {
+        self.machine || self.hook_pending
+    }
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InPlace {
+    /// No update is under way.
+    Nothing,
+    /// Wait.
+    Wait(InPlaceWait),
+    /// It cannot go on.
+    Failed(InPlaceFailure),
+    /// Call the hook.
+    Call,
+    /// Remove the marks, the pending hook last.
+    Complete,
+}
+
+/// What an update waits on before the hook is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InPlaceWait {
+    /// The owner has marked the Machine and not yet released it.
+    Owner,
+    /// The Machine has not come up yet.
+    Provisioning,
+    /// The owner has not marked the infrastructure machine yet.
+    InfrastructureMark,
+    /// The owner has not marked the bootstrap config yet.
+    BootstrapMark,
+}
+
+/// Why an update cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InPlaceFailure {
+    /// There is no infrastructure machine to be updated.
+    InfrastructureMissing,
+    /// No extension is registered for the hook.
+    NoHandler,
+    /// The hook failed.
+    Hook {
+        /// What it said.
+        message: String,
+    },
+}
+
+/// Decides from the marks alone, before the hook is asked.
+pub fn decide(marks: &Marks) -> InPlace {
+    match (marks.machine, marks.hook_pending) {
+        (false, false) => return InPlace::Nothing,
+        // The marks were removed and the pending hook was not: somebody stopped in between.
+        (false, true) => return InPlace::Complete,
+        (true, false) => return InPlace::Wait(InPlaceWait::Owner),
+        (true, true) => {}
+    }
+    if !(marks.infrastructure_provisioned && marks.bootstrap_data_created && marks.has_node) {
+        return InPlace::Wait(InPlaceWait::Provisioning);
+    }
+    match (marks.infrastructure, marks.bootstrap) {
+        (None, _) => InPlace::Failed(InPlaceFailure::InfrastructureMissing),
+        (Some(false), _) => InPlace::Wait(InPlaceWait::InfrastructureMark),
+        (_, Some(false)) => InPlace::Wait(InPlaceWait::BootstrapMark),
+        (Some(true), None | Some(true)) => InPlace::Call,
+    }
+}
+
+/// What the hook answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HookAnswer {
+    /// The update is done.
+    Done,
+    /// Ask again later.
+    Retry {
+        /// What it says about its progress.
+        message: String,
+        /// When to ask again.
+        after: SignedDuration,
+    },
+    /// No extension is registered.
+    NoHandler,
+    /// The call failed, or the extension says that it did.
+    Failed {
+        /// What went wrong.
+        message: String,
+    },
+}
+
+/// What follows from an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AfterHook {
+    /// Remove the marks.
+    Complete,
+    /// Ask again at this time.
+    Again {
+        /// What the hook says about its progress.
+        message: String,
+        /// When.
+        at: Timestamp,
+    },
+    /// Say so, and try again with growing pauses: there is no way back.
+    Failed(InPlaceFailure),
+}
+
+/// Decides what follows from the answer of the hook.
+pub fn after_hook(answer: HookAnswer, now: Timestamp) -> AfterHook {
+    match answer {
+        HookAnswer::Done => AfterHook::Complete,
+        HookAnswer::Retry { message, after } => {
+            AfterHook::Again { message, at: now.checked_add(after).unwrap_or(Timestamp::MAX) }
+        }
+        HookAnswer::NoHandler => AfterHook::Failed(InPlaceFailure::NoHandler),
+        HookAnswer::Failed { message } => AfterHook::Failed(InPlaceFailure::Hook { message }),
+    }
+}
+
+impl fmt::Display for InPlaceWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Owner => "waiting for the owner of the Machine to release the update",
+            Self::Provisioning => "waiting for the Machine to come up before it is updated",
+            Self::InfrastructureMark => {
+                "waiting for the owner of the Machine to mark its infrastructure machine"
+            }
+            Self::BootstrapMark => "waiting for the owner of the Machine to mark its bootstrap config",
+        })
+    }
+}
+
+impl fmt::Display for InPlaceFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InfrastructureMissing => {
+                f.write_str("in-place update not possible: InfraMachine not found")
+            }
+            Self::NoHandler => f.write_str("in-place update not possible: no extension for UpdateMachine"),
+            Self::Hook { message } => write!(f, "UpdateMachine failed: {message}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READY: Marks = Marks {
+        machine: true,
+        hook_pending: true,
+        infrastructure_provisioned: true,
+        bootstrap_data_created: true,
+        has_node: true,
+        infrastructure: Some(true),
+        bootstrap: Some(true),
+    };
+
+    #[test]
+    fn the_table_of_marks() {
+        let cases = [
+            (Marks { machine: false, hook_pending: false, ..READY }, InPlace::Nothing),
+            (Marks { machine: false, ..READY }, InPlace::Complete),
+            (Marks { hook_pending: false, ..READY }, InPlace::Wait(InPlaceWait::Owner)),
+            (Marks { has_node: false, ..READY }, InPlace::Wait(InPlaceWait::Provisioning)),
+            (Marks { bootstrap_data_created: false, ..READY }, InPlace::Wait(InPlaceWait::Provisioning)),
+            (Marks { infrastructure_provisioned: false, ..READY }, InPlace::Wait(InPlaceWait::Provisioning)),
+            (Marks { infrastructure: None, ..READY }, InPlace::Failed(InPlaceFailure::InfrastructureMissing)),
+            (Marks { infrastructure: Some(false), ..READY }, InPlace::Wait(InPlaceWait::InfrastructureMark)),
+            (Marks { bootstrap: Some(false), ..READY }, InPlace::Wait(InPlaceWait::BootstrapMark)),
+            (Marks { bootstrap: None, ..READY }, InPlace::Call),
+            (READY, InPlace::Call),
+        ];
+        for (marks, expected) in cases {
+            assert_eq!(decide(&marks), expected, "{marks:?}");
+        }
+    }
+
+    #[test]
+    fn an_update_stays_in_progress_until_the_hook_is_no_longer_pending() {
+        // The order in which completion removes the marks.
+        let without_mark = Marks { machine: false, ..READY };
+        assert!(READY.update_in_progress() && without_mark.update_in_progress());
+        assert!(!Marks { hook_pending: false, ..without_mark }.update_in_progress());
+    }
+
+    #[test]
+    fn only_done_completes() {
+        let now = Timestamp::from_second(100).unwrap();
+        let retry =
+            HookAnswer::Retry { message: "rebooting".to_owned(), after: SignedDuration::from_secs(5) };
+        let again =
+            AfterHook::Again { message: "rebooting".to_owned(), at: Timestamp::from_second(105).unwrap() };
+        assert_eq!(after_hook(HookAnswer::Done, now), AfterHook::Complete);
+        assert_eq!(after_hook(retry, now), again);
+        assert_eq!(after_hook(HookAnswer::NoHandler, now), AfterHook::Failed(InPlaceFailure::NoHandler));
+        let failed = HookAnswer::Failed { message: "no disk".to_owned() };
+        assert!(matches!(after_hook(failed, now), AfterHook::Failed(InPlaceFailure::Hook { .. })));
+    }
+}

@@ -1,0 +1,167 @@
+//! What is known about a Machine when it is decided upon.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1 as core;
+use windlass_api::cluster::{ContractVersionedObjectReference, Machine};
+use windlass_api::names::{PENDING_HOOKS_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION};
+
+use super::UpToDate;
+use super::deletion::Step;
+use super::in_place::Marks;
+use crate::contract::{BootstrapConfig, InfrastructureMachine};
+
+/// What is known about a Machine.
+#[derive(Clone, Debug)]
+pub struct Observed<'a> {
+    /// The Machine itself.
+    pub machine: &'a Machine,
+    /// Its bootstrap config.
+    pub bootstrap: Referenced<BootstrapConfig>,
+    /// Its infrastructure machine.
+    pub infrastructure: Referenced<InfrastructureMachine>,
+    /// Its Node.
+    pub node: NodeSeen,
+    /// How it stands to its MachineDeployment; nothing if it belongs to none.
+    pub up_to_date: Option<UpToDate>,
+    /// What an update in place says about itself in this round.
+    pub updating: Option<Updating>,
+    /// How far its deletion is, if it is being deleted.
+    pub deletion: Option<Step>,
+    /// Whether the Machine or its Cluster is paused.
+    pub paused: bool,
+}
+
+/// A provider's object that a Machine points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Referenced<T> {
+    /// The Machine points to none.
+    None,
+    /// There is no such object.
+    Missing(ContractVersionedObjectReference),
+    /// It could not be read.
+    Unreadable {
+        /// What the Machine points to.
+        reference: ContractVersionedObjectReference,
+        /// Why.
+        why: String,
+    },
+    /// It was read.
+    Found {
+        /// What the Machine points to.
+        reference: ContractVersionedObjectReference,
+        /// What the contract reads of it.
+        object: T,
+        /// Whether it is being deleted.
+        deleting: bool,
+        /// Whether it is marked as being updated in place.
+        updating: bool,
+    },
+}
+
+impl<T> Referenced<T> {
+    /// What was read of the object, if it was.
+    pub fn object(&self) -> Option<&T> {
+        match self {
+            Self::Found { object, .. } => Some(object),
+            _ => None,
+        }
+    }
+
+    fn mark(&self) -> Option<bool> {
+        match self {
+            Self::Found { updating, .. } => Some(*updating),
+            _ => None,
+        }
+    }
+}
+
+/// What is known about the Node of a Machine.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NodeSeen {
+    /// Nobody has looked: there is nothing yet that a Node could be found by, or no control plane to ask.
+    NotSought {
+        /// Why.
+        why: String,
+    },
+    /// The workload cluster does not answer.
+    NoAnswer {
+        /// What happened instead.
+        why: String,
+        /// Since when it has not.
+        since: Timestamp,
+    },
+    /// There is no Node of this Machine.
+    Absent,
+    /// There is one.
+    Found(Box<Node>),
+}
+
+/// A Node, as far as a Machine is concerned.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// What it reports about itself.
+    pub info: core::NodeSystemInfo,
+    /// Its conditions.
+    pub conditions: Vec<core::NodeCondition>,
+    /// Its addresses.
+    pub addresses: Vec<core::NodeAddress>,
+}
+
+impl Node {
+    /// Takes from a Node what a Machine looks at.
+    pub fn of(node: &core::Node) -> Self {
+        let status = node.status.as_ref();
+        Self {
+            name: node.metadata.name.clone().unwrap_or_default(),
+            info: status.and_then(|status| status.node_info.clone()).unwrap_or_default(),
+            conditions: status.and_then(|status| status.conditions.clone()).unwrap_or_default(),
+            addresses: status.and_then(|status| status.addresses.clone()).unwrap_or_default(),
+        }
+    }
+}
+
+/// What an update in place says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Updating {
+    /// It goes on.
+    InProgress {
+        /// What the extension says, or what is waited on; may be empty.
+        message: String,
+    },
+    /// It failed, and is tried again.
+    Failed {
+        /// Why.
+        message: String,
+    },
+}
+
+impl Observed<'_> {
+    /// What the objects say about an update in place.
+    pub fn marks(&self) -> Marks {
+        let status = &self.machine.status;
+        let has_config = self.machine.spec.bootstrap.config_ref.is_some();
+        Marks {
+            machine: annotation(self.machine, UPDATE_IN_PROGRESS_ANNOTATION).is_some(),
+            hook_pending: pending_hooks(self.machine).contains("UpdateMachine"),
+            infrastructure_provisioned: status.initialization.infrastructure_provisioned == Some(true),
+            bootstrap_data_created: status.initialization.bootstrap_data_secret_created == Some(true),
+            has_node: status.node_ref.is_some(),
+            infrastructure: self.infrastructure.mark(),
+            bootstrap: if has_config { Some(self.bootstrap.mark().unwrap_or_default()) } else { None },
+        }
+    }
+}
+
+/// The hooks that are pending on a Machine.
+pub(super) fn pending_hooks(machine: &Machine) -> BTreeSet<&str> {
+    let text = annotation(machine, PENDING_HOOKS_ANNOTATION).unwrap_or_default();
+    text.split(',').map(str::trim).filter(|hook| !hook.is_empty()).collect()
+}
+
+pub(super) fn annotation<'a>(machine: &'a Machine, key: &str) -> Option<&'a str> {
+    machine.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}

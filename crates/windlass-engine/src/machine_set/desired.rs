@@ -1,0 +1,133 @@
+//! Machines as their MachineSet wants them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use windlass_api::cluster::{Bootstrap, ContractVersionedObjectReference, Machine, MachineSet, MachineSpec};
+use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_SET_NAME_LABEL};
+
+use super::is_applied;
+
+/// The objects of a provider that a new machine is made with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// The bootstrap config, if its template was cloned.
+    pub bootstrap: Option<ContractVersionedObjectReference>,
+    /// The infrastructure.
+    pub infrastructure: ContractVersionedObjectReference,
+}
+
+/// A new machine.
+pub fn new_machine(set: &MachineSet, name: &str, parts: Parts) -> Machine {
+    let template = &set.spec.template;
+    let bootstrap = Bootstrap {
+        config_ref: parts.bootstrap,
+        data_secret_name: template.spec.bootstrap.data_secret_name.clone(),
+    };
+    let spec = MachineSpec {
+        cluster_name: set.spec.cluster_name.clone(),
+        bootstrap,
+        infrastructure_ref: parts.infrastructure,
+        ..template.spec.clone()
+    };
+    Machine { metadata: metadata(set, name, None), spec, ..Machine::default() }
+}
+
+/// What a MachineSet wants of a machine that it has: labels and annotations, and what can be changed without replacing or
+/// updating it. Version, failure domain and references stay as they are on the machine.
+///
+/// A machine on its way out gets only what its deletion may need.
+pub fn synced_machine(set: &MachineSet, machine: &Machine) -> Machine {
+    let name = machine.metadata.name.as_deref().unwrap_or_default();
+    let template = &set.spec.template.spec;
+    let spec = MachineSpec {
+        min_ready_seconds: template.min_ready_seconds,
+        readiness_gates: template.readiness_gates.clone(),
+        deletion: template.deletion,
+        taints: template.taints.clone(),
+        // These two are filled in by the controller of the machine, and stay its own.
+        provider_id: String::new(),
+        bootstrap: Bootstrap {
+            data_secret_name: template.bootstrap.data_secret_name.clone(),
+            config_ref: machine.spec.bootstrap.config_ref.clone(),
+        },
+        ..machine.spec.clone()
+    };
+    let mut metadata = metadata(set, name, machine.metadata.uid.clone());
+    if machine.metadata.deletion_timestamp.is_some() {
+        metadata.labels = as_they_are(machine.metadata.labels.as_ref(), metadata.labels.as_ref());
+        metadata.annotations =
+            as_they_are(machine.metadata.annotations.as_ref(), metadata.annotations.as_ref());
+    }
+    Machine { metadata, spec, ..Machine::default() }
+}
+
+/// What is there of what is wanted. It stays in the intent, so that it stays on the machine.
+fn as_they_are(
+    there: Option<&BTreeMap<String, String>>,
+    wanted: Option<&BTreeMap<String, String>>,
+) -> Option<BTreeMap<String, String>> {
+    let kept =
+        there.into_iter().flatten().filter(|(key, _)| wanted.is_some_and(|wanted| wanted.contains_key(*key)));
+    Some(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
+}
+
+/// Whether a machine already is as [`synced_machine`] wants it.
+pub fn is_synced(manager: &str, machine: &Machine, intent: &Machine) -> bool {
+    let (there, wanted) = (&machine.spec, &intent.spec);
+    is_applied(manager, &machine.metadata, &intent.metadata)
+        && there.min_ready_seconds == wanted.min_ready_seconds
+        && there.readiness_gates == wanted.readiness_gates
+        && there.deletion == wanted.deletion
+        && there.taints == wanted.taints
+}
+
+/// The labels of the machines of a MachineSet, and of the objects of providers that belong to them.
+pub fn machine_labels(set: &MachineSet) -> BTreeMap<String, String> {
+    let mut labels = set.spec.template.metadata.labels.clone();
+    labels.insert(CLUSTER_NAME_LABEL.to_owned(), set.spec.cluster_name.clone());
+    labels.insert(
+        MACHINE_SET_NAME_LABEL.to_owned(),
+        label_value(set.metadata.name.as_deref().unwrap_or_default()),
+    );
+    labels
+}
+
+/// A name as the value of a label, which has 63 characters at most. Longer names are told apart by a number.
+fn label_value(name: &str) -> String {
+    if name.len() <= 63 {
+        return name.to_owned();
+    }
+    let hash =
+        name.bytes().fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    format!("hash_{hash:08x}_z")
+}
+
+/// Says that a MachineSet controls an object.
+pub fn controller_reference(set: &MachineSet) -> OwnerReference {
+    OwnerReference { controller: Some(true), block_owner_deletion: Some(true), ..owner_reference(set) }
+}
+
+/// Says that an object goes when a MachineSet goes, without being controlled by it.
+pub fn owner_reference(set: &MachineSet) -> OwnerReference {
+    OwnerReference {
+        api_version: MachineSet::API_VERSION.to_owned(),
+        kind: MachineSet::KIND.to_owned(),
+        name: set.metadata.name.clone().unwrap_or_default(),
+        uid: set.metadata.uid.clone().unwrap_or_default(),
+        controller: None,
+        block_owner_deletion: None,
+    }
+}
+
+fn metadata(set: &MachineSet, name: &str, uid: Option<String>) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        namespace: set.metadata.namespace.clone(),
+        uid,
+        labels: Some(machine_labels(set)),
+        annotations: Some(set.spec.template.metadata.annotations.clone()),
+        owner_references: Some(vec![controller_reference(set)]),
+        ..ObjectMeta::default()
+    }
+}

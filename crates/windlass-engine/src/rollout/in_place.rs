@@ -1,0 +1,141 @@
+//! Machines that stay: handed over to the new MachineSet and updated there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use super::sizes::Sizes;
+use super::{Machine, Note, Observed, Set, Strategy, roles};
+
+/// What extensions say of the machines of one old MachineSet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InPlaceAnswer {
+    /// They can be updated in place to the template of the new MachineSet.
+    Can,
+    /// They cannot.
+    Cannot(WhyNotInPlace),
+}
+
+/// Why machines cannot be updated in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhyNotInPlace {
+    /// Nobody is there who could.
+    NoExtension,
+    /// The extensions leave a part of the change uncovered.
+    NotCovered {
+        /// What is left, one line each.
+        leftovers: Vec<String>,
+    },
+    /// Nobody was asked.
+    NotAsked,
+}
+
+/// The answers by name of the old MachineSet.
+pub type InPlaceAnswers = BTreeMap<String, InPlaceAnswer>;
+
+/// The old MachineSets for which [`plan`](super::plan()) needs an answer. Extensions are asked for no others.
+pub fn in_place_questions(observed: &Observed) -> Vec<String> {
+    if observed.paused || observed.strategy == Strategy::OnDelete {
+        return Vec::new();
+    }
+    let mut sizes = Sizes::new(observed, &roles(observed));
+    acknowledge(&mut sizes, observed);
+    if sizes.new.spec >= observed.replicas {
+        return Vec::new();
+    }
+    let asked = sizes.old.iter().filter(|set| set.status > 0 && set.must_replace.is_none() && !set.deleting);
+    asked.map(|set| set.name.clone()).collect()
+}
+
+/// Counts the machines that arrived on a MachineSet since the last plan, each exactly once whatever the order in which
+/// controllers run. Also on old ones: a MachineSet that was the new one when machines were handed over to it may not be
+/// any more, and would take them for too many.
+pub(super) fn acknowledge(sizes: &mut Sizes, observed: &Observed) {
+    for member in sizes.all_mut() {
+        let arrived =
+            |machine: &&Machine| machine.pending_acknowledge && machine.set.as_ref() == Some(&member.name);
+        let pending: BTreeSet<String> =
+            observed.machines.iter().filter(arrived).map(|machine| machine.name.clone()).collect();
+        let before = observed.sets.iter().find(|set| set.name == member.name).map(|set| &set.acknowledged);
+        let is_fresh = |name: &&String| before.is_none_or(|before| !before.contains(*name));
+        let fresh: Vec<String> = pending.iter().filter(is_fresh).cloned().collect();
+        if !fresh.is_empty() && !member.deleting {
+            member.spec = member.spec.saturating_add(u32::try_from(fresh.len()).unwrap_or(u32::MAX));
+            member.notes.push(Note::Acknowledged { machines: fresh });
+        }
+        member.acknowledged = pending;
+    }
+}
+
+/// Marks the old MachineSets whose machines are handed over; none if the new one has all its machines.
+pub(super) fn mark_moves(sizes: &mut Sizes, replicas: u32, answers: &InPlaceAnswers) {
+    if sizes.new.spec >= replicas {
+        return;
+    }
+    for set in &mut sizes.old {
+        set.moves = set.status > 0
+            && set.must_replace.is_none()
+            && !set.deleting
+            && answers.get(&set.name) == Some(&InPlaceAnswer::Can);
+    }
+}
+
+/// No machine is added for one that is updated in place: what the new MachineSet would grow by beyond the replicas is
+/// taken back, except for one machine where nothing else could make room.
+pub(super) fn drop_surge(sizes: &mut Sizes, observed: &Observed) {
+    let up = sizes.new.target().saturating_sub(sizes.new.spec);
+    if up == 0 || !sizes.old.iter().any(|set| set.moves) {
+        return;
+    }
+    let machines = sizes.sum(|set| set.target().max(set.status));
+    let surge = up.min(machines.saturating_sub(observed.replicas));
+    if surge == 0 {
+        // The replicas are really missing: no machine could be moved in their place.
+        return;
+    }
+    sizes.new.notes.retain(|note| !matches!(note, Note::Room { .. }));
+    let mut keep = up - surge;
+    if keep == 0 && !in_motion(sizes, observed) {
+        keep = 1;
+        sizes.new.notes.push(Note::SurgeKept);
+    } else {
+        sizes.new.notes.push(Note::SurgeDropped { machines: surge });
+    }
+    sizes.new.intent = (keep > 0).then_some(sizes.new.spec + keep);
+}
+
+/// Whether something is under way that will make room by itself.
+fn in_motion(sizes: &Sizes, observed: &Observed) -> bool {
+    let new = &sizes.new;
+    new.spec != new.status
+        || new.spec != new.up_to_date
+        || new.spec != new.available
+        || sizes.old.iter().any(|set| set.spec < set.status || set.target() < set.spec)
+        || observed.machines.iter().any(|machine| machine.updating)
+}
+
+/// Old MachineSets whose machines must not be replaced, and that were shrunk to hand machines over, get their size back:
+/// without the handover they would delete machines.
+pub(super) fn take_back_handovers(sizes: &mut Sizes, observed: &Observed) {
+    let was_moving =
+        |name: &str| observed.sets.iter().any(|set: &Set| set.name == name && set.moves_to.is_some());
+    let mut missing = observed.replicas.saturating_sub(sizes.sum(|set| set.target()));
+    for set in &mut sizes.old {
+        let back = set.status.saturating_sub(set.spec).min(missing);
+        if back > 0 && !set.moves && !set.deleting && was_moving(&set.name) {
+            missing -= back;
+            set.resize(set.spec + back, Note::HandoverTakenBack);
+        }
+    }
+}
+
+impl fmt::Display for WhyNotInPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoExtension => f.write_str("no extension updates Machines in place"),
+            Self::NotCovered { leftovers } => {
+                write!(f, "no extension covers {}", leftovers.join(", "))
+            }
+            Self::NotAsked => f.write_str("no extension was asked"),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Admission: what is filled in, and what is refused, before an object is stored.
+//!
+//! Every refusal names its field and says what would be accepted. Nothing here reads anything: what a rule needs to
+//! know about other objects is an argument.
+
+mod class;
+mod cluster;
+mod control_plane;
+mod machine_deployment;
+mod version_change;
+
+use std::fmt;
+
+use windlass_version::{ParseError, Version};
+
+pub use class::{ClassUse, validate_class, validate_class_deletion};
+pub use cluster::{ClusterContext, default_cluster, validate_cluster};
+pub use control_plane::validate_control_plane;
+pub use machine_deployment::{default_machine_deployment, validate_machine_deployment};
+pub use version_change::UpgradeState;
+
+/// One field that is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldProblem {
+    /// The field, for example `spec.topology.version`.
+    pub field: String,
+    /// What is wrong, and what would be accepted.
+    pub problem: String,
+}
+
+impl fmt::Display for FieldProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.problem)
+    }
+}
+
+/// What is to be said about an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Verdict {
+    /// Why it is refused; nothing if it is not.
+    pub problems: Vec<FieldProblem>,
+    /// What its author should know, although it is stored.
+    pub warnings: Vec<String>,
+}
+
+impl Verdict {
+    /// Whether the object is stored.
+    pub fn is_accepted(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// Adds a problem.
+    pub fn refuse(&mut self, field: impl Into<String>, problem: impl Into<String>) {
+        self.problems.push(FieldProblem { field: field.into(), problem: problem.into() });
+    }
+
+    pub(crate) fn warn(&mut self, warning: impl Into<String>) {
+        self.warnings.push(warning.into());
+    }
+}
+
+/// Whether a text is a name that Kubernetes accepts for objects.
+fn is_dns_subdomain(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        !label.is_empty() && label.chars().all(inner) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+/// A version as it may stand in a specification: strict, with or without its `v`.
+fn strict_version(text: &str) -> Result<Version, ParseError> {
+    Version::parse_strict(text.strip_prefix('v').unwrap_or(text))
+}

@@ -1,0 +1,106 @@
+//! Changes of `spec.topology.version`.
+
+use windlass_api::cluster::ClusterClass;
+use windlass_api::hooks::Hook;
+use windlass_plan::{PlanRequest, Source, plan};
+use windlass_version::Version;
+
+use super::Verdict;
+use crate::topology::hooks::PendingHooks;
+use crate::topology::observed::{ControlPlane, WorkerGroup};
+
+const FIELD: &str = "spec.topology.version";
+
+/// What is known about the parts of a Cluster whose version is changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UpgradeState {
+    /// The control plane, if it exists.
+    pub control_plane: Option<ControlPlane>,
+    /// The worker groups.
+    pub workers: Vec<WorkerGroup>,
+    /// Hooks that are still to be called.
+    pub pending_hooks: PendingHooks,
+}
+
+/// Checks that a Cluster may go from one version to another.
+///
+/// As long as nothing has moved, the version may be changed again or taken back: an upgrade that only waits is
+/// no reason to insist on it.
+pub(super) fn check(
+    old: &Version,
+    new: &Version,
+    class: Option<&ClusterClass>,
+    state: &UpgradeState,
+    verdict: &mut Verdict,
+) {
+    if old == new {
+        return;
+    }
+    if state.pending_hooks.contains(Hook::AfterClusterUpgrade) {
+        verdict.refuse(
+            FIELD,
+            format!(
+                "cannot be changed to {new} before the upgrade to {old} is done and AfterClusterUpgrade has \
+                 passed; {old} is accepted"
+            ),
+        );
+        return;
+    }
+    let Some(control_plane) = &state.control_plane else {
+        if new.release_precedence(old).is_lt() {
+            verdict.refuse(FIELD, format!("{new} is older than {old}; only newer versions are accepted"));
+        }
+        return;
+    };
+    let current = &control_plane.version;
+    let moving = moving(control_plane, &state.workers);
+    if !moving.is_empty() {
+        verdict.refuse(
+            FIELD,
+            format!("cannot be changed to {new} while {} at {old}; {old} is accepted", moving.join(", ")),
+        );
+        return;
+    }
+    if new.release_precedence(current).is_lt() {
+        verdict.refuse(
+            FIELD,
+            format!(
+                "{new} is older than {current}, which the control plane has; {current} or newer is accepted"
+            ),
+        );
+        return;
+    }
+    let Some(class) = class else { return };
+    let is_external = class
+        .spec
+        .upgrade
+        .external
+        .as_ref()
+        .is_some_and(|external| !external.generate_upgrade_plan_extension.is_empty());
+    if is_external {
+        return;
+    }
+    let groups = state.workers.iter().filter_map(|group| {
+        Some(windlass_plan::WorkerGroup::new(group.id().to_string(), group.version()?.clone()))
+    });
+    let request = PlanRequest::new(current.clone(), new.clone())
+        .with_workers(groups)
+        .with_source(Source::first_of(None, class.spec.kubernetes_versions.clone()));
+    if let Err(refusal) = plan(&request) {
+        verdict.refuse(FIELD, format!("there is no upgrade path from {current} to {new}: {refusal}"));
+    }
+}
+
+/// What is on its way, in words.
+fn moving(control_plane: &ControlPlane, workers: &[WorkerGroup]) -> Vec<String> {
+    let mut moving = Vec::new();
+    let name = format!("{} {}", control_plane.kind, control_plane.name);
+    if control_plane.is_provisioning() {
+        moving.push(format!("{name} is provisioning"));
+    } else if control_plane.is_upgrading() {
+        moving.push(format!("{name} is upgrading"));
+    }
+    let groups = workers.iter().filter(|group| group.is_upgrading());
+    moving.extend(groups.map(|group| format!("{} is upgrading", group.id())));
+    moving
+}

@@ -1,0 +1,225 @@
+//! The `TopologyReconciled` condition: one word for programs, lines for people.
+
+use std::fmt::Write as _;
+
+use windlass_api::hooks::Hook;
+use windlass_api::names::{DEFER_UPGRADE_ANNOTATION, HOLD_UPGRADE_SEQUENCE_ANNOTATION};
+use windlass_version::Version;
+
+use super::control_plane::ControlPlanePhase;
+use super::observed::{GroupKind, Observed};
+use super::upgrade::Decision;
+use super::waiting::WaitingOn;
+use super::workers::{GroupAction, GroupDecision};
+
+/// How the reconcile of a topology ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome<'a> {
+    /// Nothing was done, because the Cluster is paused.
+    Paused {
+        /// By `spec.paused`.
+        by_spec: bool,
+        /// By the annotation.
+        by_annotation: bool,
+    },
+    /// Something failed before a decision, or while it was carried out.
+    Failed(String),
+    /// The Cluster is being deleted.
+    Deleting {
+        /// What holds the deletion.
+        waiting: Option<&'a WaitingOn>,
+    },
+    /// The class has changed and was not looked at yet.
+    ClassNotReconciled {
+        /// Name of the class.
+        class: String,
+    },
+    /// A decision was made and carried out.
+    Decided {
+        /// What was observed.
+        observed: &'a Observed,
+        /// What was decided.
+        decision: &'a Decision,
+    },
+}
+
+/// A condition without its times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopologyReconciled {
+    /// Whether everything is as the topology describes it.
+    pub status: bool,
+    /// A word for programs.
+    pub reason: &'static str,
+    /// Lines for people; empty if there is nothing to say.
+    pub message: String,
+}
+
+impl TopologyReconciled {
+    /// The condition for an outcome.
+    pub fn of(outcome: &Outcome<'_>) -> Self {
+        match outcome {
+            Outcome::Paused { by_spec, by_annotation } => {
+                let by = match (by_spec, by_annotation) {
+                    (true, true) => "spec.paused and an annotation",
+                    (false, true) => "an annotation",
+                    (_, false) => "spec.paused",
+                };
+                Self::negative("Paused", format!("The Cluster is paused by {by}"))
+            }
+            Outcome::Failed(error) => Self::negative("ReconcileFailed", error.clone()),
+            Outcome::Deleting { waiting: None } => {
+                Self::negative("Deleting", "The Cluster is being deleted".to_owned())
+            }
+            Outcome::Deleting { waiting: Some(waiting) } => Self::negative(
+                "Deleting",
+                format!("The Cluster is being deleted\n  * Deletion waits for {waiting}"),
+            ),
+            Outcome::ClassNotReconciled { class } => Self::negative(
+                "ClusterClassNotReconciled",
+                format!("ClusterClass {class} has changes that were not reconciled yet, see its conditions"),
+            ),
+            Outcome::Decided { observed, decision } => Self::of_decision(observed, decision),
+        }
+    }
+
+    fn of_decision(observed: &Observed, decision: &Decision) -> Self {
+        let failures: Vec<String> = decision.failures().iter().map(ToString::to_string).collect();
+        if !failures.is_empty() {
+            return Self::negative("ReconcileFailed", failures.join("; "));
+        }
+        if let Some(waiting) = &decision.creation {
+            return Self::negative(
+                "ClusterCreating",
+                format!("Creation of the topology waits for {waiting}"),
+            );
+        }
+        if !is_upgrading(decision) {
+            return Self { status: true, reason: "ReconcileSucceeded", message: String::new() };
+        }
+        Self::negative(upgrade_reason(decision), upgrade_message(observed, decision))
+    }
+
+    fn negative(reason: &'static str, message: String) -> Self {
+        Self { status: false, reason, message }
+    }
+}
+
+fn control_plane_moves(decision: &Decision) -> bool {
+    matches!(decision.control_plane.phase, ControlPlanePhase::Starting | ControlPlanePhase::Upgrading)
+}
+
+fn is_upgrading(decision: &Decision) -> bool {
+    decision.control_plane.pending
+        || control_plane_moves(decision)
+        || decision.workers.iter().any(|group| group.is_upgrading() || !group.may_be_written())
+        || decision.pending_hooks.contains(Hook::AfterClusterUpgrade)
+}
+
+/// Says so when nothing but the owner of a worker group can make the upgrade go on.
+fn upgrade_reason(decision: &Decision) -> &'static str {
+    let stuck = |kind| {
+        let mut deferred = false;
+        for group in decision.workers.iter().filter(|group| group.id.kind == kind) {
+            if group.is_upgrading() || (group.is_pending() && !group.is_deferred()) {
+                return false;
+            }
+            deferred |= group.is_deferred();
+        }
+        deferred && decision.held.is_empty() && !control_plane_moves(decision)
+    };
+    if stuck(GroupKind::MachineDeployment) {
+        "MachineDeploymentsUpgradeDeferred"
+    } else if stuck(GroupKind::MachinePool) {
+        "MachinePoolsUpgradeDeferred"
+    } else {
+        "ClusterUpgrading"
+    }
+}
+
+fn upgrade_message(observed: &Observed, decision: &Decision) -> String {
+    let mut message = format!("The Cluster is upgrading to {}", observed.version);
+    let mut line = |text: String| {
+        // Writing to a String does not fail.
+        let _ = write!(message, "\n  * {text}");
+    };
+    if !decision.held.is_empty() {
+        let held: Vec<String> = decision.held.iter().map(ToString::to_string).collect();
+        line(format!("The upgrade waits for {}", held.join("; ")));
+    }
+    let kind = observed.control_plane.as_ref().map_or("control plane", |current| current.kind.as_str());
+    let remaining = decision.plan.control_plane();
+    if control_plane_moves(decision) {
+        let to = &decision.control_plane.version;
+        line(format!("{kind} is upgrading to {to}{}", then(remaining, to)));
+    } else if !remaining.is_empty() {
+        line(format!("{kind} will upgrade to {}", list(remaining)));
+    }
+    for kind in [GroupKind::MachineDeployment, GroupKind::MachinePool] {
+        let groups: Vec<&GroupDecision> =
+            decision.workers.iter().filter(|group| group.id.kind == kind).collect();
+        for text in group_lines(kind, &groups, decision) {
+            line(text);
+        }
+    }
+    message
+}
+
+fn group_lines(kind: GroupKind, groups: &[&GroupDecision], decision: &Decision) -> Vec<String> {
+    let mut lines = Vec::new();
+    let plan = decision.plan.workers();
+    let named = |pick: &dyn Fn(&GroupDecision) -> bool| -> Vec<&str> {
+        let mut names: Vec<&str> =
+            groups.iter().filter(|group| pick(group)).map(|group| group.id.name.as_str()).collect();
+        names.sort_unstable();
+        names
+    };
+    let upgrading = named(&|group| group.is_upgrading());
+    let deferred = named(&|group| !group.is_upgrading() && group.is_deferred());
+    let pending = named(&|group| !group.is_upgrading() && !group.is_deferred() && group.is_pending());
+    let mut later: Vec<&str> = groups
+        .iter()
+        .filter(|group| matches!(group.action, GroupAction::CreateLater(_)))
+        .map(|group| group.topology_name.as_str())
+        .collect();
+    later.sort_unstable();
+    let to = &decision.control_plane.version;
+    if !upgrading.is_empty() {
+        let verb = if upgrading.len() == 1 { "is" } else { "are" };
+        lines.push(format!("{} {verb} upgrading to {to}{}", name_list(kind, &upgrading), then(&plan, to)));
+    }
+    if !pending.is_empty() {
+        lines.push(format!("{} will upgrade to {}", name_list(kind, &pending), list(&plan)));
+    }
+    if !deferred.is_empty() {
+        let verb = if deferred.len() == 1 { "waits" } else { "wait" };
+        lines.push(format!(
+            "{} {verb} with the upgrade to {to} until annotation {DEFER_UPGRADE_ANNOTATION} or \
+             {HOLD_UPGRADE_SEQUENCE_ANNOTATION} is removed",
+            name_list(kind, &deferred)
+        ));
+    }
+    if !later.is_empty() {
+        lines.push(format!("{} will be created when the control plane is ready", name_list(kind, &later)));
+    }
+    lines
+}
+
+fn list(versions: &[Version]) -> String {
+    versions.iter().map(Version::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn then(plan: &[Version], now: &Version) -> String {
+    let rest: Vec<Version> = plan.iter().filter(|version| *version != now).cloned().collect();
+    if rest.is_empty() { String::new() } else { format!(" ({} to follow)", list(&rest)) }
+}
+
+/// At most three names: a condition is read on one screen.
+fn name_list(kind: GroupKind, names: &[&str]) -> String {
+    let plural = if names.len() == 1 { "" } else { "s" };
+    match names {
+        [a, b, c, rest @ ..] if !rest.is_empty() => {
+            format!("{kind}{plural} {a}, {b}, {c}, ... ({} more)", rest.len())
+        }
+        _ => format!("{kind}{plural} {}", names.join(", ")),
+    }
+}

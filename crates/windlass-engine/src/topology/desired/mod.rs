@@ -1,0 +1,213 @@
+//! What a topology is built from, and what comes out: the objects as they should be.
+//!
+//! Objects of providers are plain JSON: their kinds are not known here. Names of what exists already are kept, so that
+//! what is desired can be compared with what is there; what is new gets a name from [`Names`].
+
+mod clone;
+mod control_plane;
+mod health_check;
+mod infrastructure;
+mod names;
+mod rotation;
+mod workers;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use windlass_api::cluster::{Cluster, ClusterClass, TemplateMeta, Topology};
+use windlass_api::names::{CLUSTER_NAME_LABEL, TOPOLOGY_OWNED_LABEL};
+
+use super::patches::PatchError;
+use super::upgrade::Decision;
+pub use names::{NameError, NameSource, Names};
+pub use rotation::{TemplateChange, template_change};
+
+/// A class with everything that it points to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Blueprint {
+    /// The class.
+    pub class: ClusterClass,
+    /// Template of the infrastructure.
+    pub infrastructure: Value,
+    /// Template of the control plane.
+    pub control_plane: Value,
+    /// Template of the infrastructure of control plane machines, if the control plane has machines.
+    pub control_plane_machines: Option<Value>,
+    /// Templates of MachineDeployments, by class.
+    pub machine_deployments: BTreeMap<String, GroupBlueprint>,
+    /// Templates of MachinePools, by class.
+    pub machine_pools: BTreeMap<String, GroupBlueprint>,
+}
+
+/// The templates of a class of workers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupBlueprint {
+    /// Template of bootstrap configs.
+    pub bootstrap: Value,
+    /// Template of the infrastructure.
+    pub infrastructure: Value,
+}
+
+/// Names of what exists already.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CurrentNames {
+    /// The infrastructure.
+    pub infrastructure: Option<String>,
+    /// The control plane.
+    pub control_plane: Option<String>,
+    /// The template of the infrastructure of control plane machines.
+    pub control_plane_machines: Option<String>,
+    /// MachineDeployments, by their name in the topology.
+    pub machine_deployments: BTreeMap<String, GroupNames>,
+    /// MachinePools, by their name in the topology.
+    pub machine_pools: BTreeMap<String, GroupNames>,
+}
+
+/// Names of a worker group's objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupNames {
+    /// The group.
+    pub object: Option<String>,
+    /// Its bootstrap template or config.
+    pub bootstrap: Option<String>,
+    /// Its infrastructure template or object.
+    pub infrastructure: Option<String>,
+}
+
+/// The objects as they should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Desired {
+    /// The infrastructure.
+    pub infrastructure: Value,
+    /// The template of the infrastructure of control plane machines.
+    pub control_plane_machines: Option<Value>,
+    /// The control plane.
+    pub control_plane: Value,
+    /// The health check of the control plane.
+    pub control_plane_health_check: Option<Value>,
+    /// The worker groups, in the order of the topology.
+    pub workers: Vec<DesiredGroup>,
+}
+
+/// The objects of a worker group as they should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DesiredGroup {
+    /// Name in the topology.
+    pub topology_name: String,
+    /// The group.
+    pub object: Value,
+    /// Its bootstrap template or config.
+    pub bootstrap: Value,
+    /// Its infrastructure template or object.
+    pub infrastructure: Value,
+    /// Its health check.
+    pub health_check: Option<Value>,
+}
+
+/// Objects that cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// The Cluster has no topology.
+    #[error("spec.topology is not set")]
+    NoTopology,
+    /// A worker group is of a class that does not exist.
+    #[error("{field}: class {class:?} does not exist in the ClusterClass")]
+    UnknownClass {
+        /// The field that names the class.
+        field: String,
+        /// The class.
+        class: String,
+    },
+    /// A name cannot be made.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A patch cannot be applied.
+    #[error(transparent)]
+    Patch(#[from] Box<PatchError>),
+}
+
+/// What everything is built from.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// The Cluster.
+    pub cluster: &'a Cluster,
+    /// Its class.
+    pub blueprint: &'a Blueprint,
+    /// What exists already.
+    pub current: &'a CurrentNames,
+    /// The versions.
+    pub decision: &'a Decision,
+}
+
+impl Desired {
+    /// Builds the objects.
+    ///
+    /// # Errors
+    ///
+    /// When the topology names what the class does not have, or a patch or a name cannot be evaluated.
+    pub fn build(inputs: Inputs<'_>, names: &mut dyn NameSource) -> Result<Self, BuildError> {
+        let topology = inputs.topology()?;
+        let names = &mut Names::new(inputs.cluster_name(), names);
+        let infrastructure = infrastructure::build(inputs, topology, names)?;
+        let parts = control_plane::build(inputs, topology, names)?;
+        Ok(Self {
+            infrastructure,
+            control_plane_machines: parts.machines,
+            control_plane: parts.control_plane,
+            control_plane_health_check: parts.health_check,
+            workers: workers::build(inputs, topology, names)?,
+        })
+    }
+}
+
+impl<'a> Inputs<'a> {
+    fn topology(&self) -> Result<&'a Topology, BuildError> {
+        self.cluster.spec.topology.as_ref().ok_or(BuildError::NoTopology)
+    }
+
+    fn cluster_name(&self) -> &'a str {
+        self.cluster.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn namespace(&self) -> &'a str {
+        self.cluster.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The Cluster as the owner of an object.
+    fn owner(&self) -> Value {
+        json!({
+            "apiVersion": Cluster::API_VERSION,
+            "kind": Cluster::KIND,
+            "name": self.cluster_name(),
+            "uid": self.cluster.metadata.uid.as_deref().unwrap_or_default(),
+        })
+    }
+
+    /// The labels that everything of a topology has.
+    fn labels(&self) -> BTreeMap<String, String> {
+        [
+            (CLUSTER_NAME_LABEL.to_owned(), self.cluster_name().to_owned()),
+            (TOPOLOGY_OWNED_LABEL.to_owned(), String::new()),
+        ]
+        .into()
+    }
+}
+
+/// Labels and annotations of the class, those of the topology over them.
+fn merged(class: &TemplateMeta, topology: &TemplateMeta) -> TemplateMeta {
+    let mut merged = class.clone();
+    merged.labels.extend(topology.labels.clone());
+    merged.annotations.extend(topology.annotations.clone());
+    merged
+}
+
+/// A reference of the kind that needs no version.
+fn reference(object: &Value) -> Value {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let group = text("/apiVersion").split_once('/').map_or("", |(group, _)| group);
+    json!({"apiGroup": group, "kind": text("/kind"), "name": text("/metadata/name")})
+}
+
+fn name_of(object: &Value) -> &str {
+    object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+}

@@ -1,0 +1,257 @@
+//! What the upgrade decision looks at: small values, read from the API by the shell.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use windlass_plan::Source;
+use windlass_version::{Comparison, Version};
+
+use super::hooks::PendingHooks;
+
+/// Everything that decides which version each part of a managed topology gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// `spec.topology.version`: where everything shall go.
+    pub version: Version,
+    /// Where the versions in between come from.
+    pub source: PlanSource,
+    /// The control plane, if it exists.
+    pub control_plane: Option<ControlPlane>,
+    /// Worker groups of the topology, in list order and MachineDeployments first; after them those that exist
+    /// but are no longer in the topology.
+    pub workers: Vec<WorkerGroup>,
+    /// Hooks that are still to be called.
+    pub pending_hooks: PendingHooks,
+    /// The step that was recorded before the control plane was written.
+    pub upgrade_step: Option<Version>,
+    /// How many groups of a kind may upgrade at the same time; at least 1.
+    pub concurrency: usize,
+    /// Annotation keys that hold an upgrade as a blocking BeforeClusterUpgrade would.
+    pub upgrade_holds: BTreeSet<String>,
+    /// Whether the Cluster refers to its infrastructure or its control plane already.
+    pub created: bool,
+    /// Whether the API server of the workload cluster was reached once.
+    pub control_plane_initialized: bool,
+}
+
+impl Observed {
+    /// A cluster that does not exist yet.
+    pub fn new(version: Version) -> Self {
+        Self {
+            version,
+            source: PlanSource::Known(Source::OneMinor),
+            control_plane: None,
+            workers: Vec::new(),
+            pending_hooks: PendingHooks::default(),
+            upgrade_step: None,
+            concurrency: 1,
+            upgrade_holds: BTreeSet::new(),
+            created: false,
+            control_plane_initialized: false,
+        }
+    }
+
+    /// The oldest version of all worker groups, those on their way out included: their machines still run.
+    /// Among builds without an order, one that differs from the control plane is behind it.
+    pub fn oldest_workers(&self) -> Option<&Version> {
+        let control_plane = self.control_plane.as_ref().map(|control_plane| &control_plane.version);
+        self.workers.iter().filter_map(WorkerGroup::version).reduce(|oldest, candidate| {
+            match candidate.compare(oldest) {
+                Comparison::Less => candidate,
+                Comparison::DifferentBuild if control_plane == Some(oldest) => candidate,
+                _ => oldest,
+            }
+        })
+    }
+}
+
+/// Where the versions of a plan come from, or why that is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanSource {
+    /// The class or an extension told.
+    Known(Source),
+    /// The extension that plans could not be asked, or its plan could not be used.
+    Unavailable(String),
+}
+
+/// A control plane object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlPlane {
+    /// Its kind, for messages.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// `spec.version`.
+    pub version: Version,
+    /// The versions of its machines, as `status.versions` or `status.version` tells them.
+    pub running: Vec<Version>,
+}
+
+impl ControlPlane {
+    /// Whether no machine of it has reported a version yet.
+    pub fn is_provisioning(&self) -> bool {
+        self.running.is_empty()
+    }
+
+    /// Whether a machine of it is behind its specification.
+    pub fn is_upgrading(&self) -> bool {
+        self.running.iter().any(|running| self.version.compare(running).is_progress())
+    }
+}
+
+/// The kind of a worker group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GroupKind {
+    /// A MachineDeployment.
+    MachineDeployment,
+    /// A MachinePool.
+    MachinePool,
+}
+
+impl GroupKind {
+    /// The kind on the wire.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MachineDeployment => "MachineDeployment",
+            Self::MachinePool => "MachinePool",
+        }
+    }
+}
+
+impl fmt::Display for GroupKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A worker group, as it is called in messages: by its object if it has one, else by its topology entry.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId {
+    /// Its kind.
+    pub kind: GroupKind,
+    /// Its name.
+    pub name: String,
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind, self.name)
+    }
+}
+
+/// One worker group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerGroup {
+    /// MachineDeployment or MachinePool.
+    pub kind: GroupKind,
+    /// Name of its entry in the topology.
+    pub topology_name: String,
+    /// Whether the entry is still in the topology.
+    pub in_topology: bool,
+    /// Whether the entry asks to be left out of the upgrade for now.
+    pub defer: bool,
+    /// Whether the entry asks that neither it nor any later entry of its kind upgrades for now.
+    pub hold: bool,
+    /// The object, if it exists.
+    pub object: Option<GroupObject>,
+}
+
+/// The object of a worker group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupObject {
+    /// Its name.
+    pub name: String,
+    /// The version its machines shall have.
+    pub version: Option<Version>,
+    /// Whether some of its machines do not have that version yet.
+    pub upgrading: bool,
+}
+
+impl WorkerGroup {
+    /// What the group is called.
+    pub fn id(&self) -> GroupId {
+        let name = self.object.as_ref().map_or(&self.topology_name, |object| &object.name);
+        GroupId { kind: self.kind, name: name.clone() }
+    }
+
+    /// The version its machines shall have, if it exists.
+    pub fn version(&self) -> Option<&Version> {
+        self.object.as_ref()?.version.as_ref()
+    }
+
+    /// Whether some of its machines do not have their version yet.
+    pub fn is_upgrading(&self) -> bool {
+        self.object.as_ref().is_some_and(|object| object.upgrading)
+    }
+}
+
+/// The versions of one machine of a worker group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineVersions {
+    /// `spec.version` of the Machine; for a member of a MachinePool, nothing.
+    pub desired: Option<Version>,
+    /// What the kubelet reports, once it runs.
+    pub kubelet: Option<Version>,
+}
+
+impl MachineVersions {
+    /// Whether the machine has a version. A kubelet whose build is named differently, or not at all, does not
+    /// count as another version: distributions label their kubelets in their own ways.
+    pub fn have(&self, version: &Version) -> bool {
+        let desired = self.desired.as_ref().is_none_or(|desired| desired == version);
+        desired && self.kubelet.as_ref().is_none_or(|kubelet| same_kubelet(kubelet, version))
+    }
+}
+
+fn same_kubelet(kubelet: &Version, version: &Version) -> bool {
+    let builds_agree =
+        kubelet.build().is_empty() || version.build().is_empty() || kubelet.build() == version.build();
+    kubelet.precedence(version).is_eq() && builds_agree
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v(text: &str) -> Version {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_control_plane_upgrades_while_a_machine_is_behind() {
+        for (running, provisioning, upgrading) in [
+            (&[][..], true, false),
+            (&["v1.31.0"], false, false),
+            (&["v1.30.0", "v1.31.0"], false, true),
+            (&["v1.30.0"], false, true),
+            (&["v1.32.0"], false, false),
+            (&["v1.31.0+a"], false, false),
+        ] {
+            let control_plane = ControlPlane {
+                kind: "KubeadmControlPlane".to_owned(),
+                name: "cp".to_owned(),
+                version: v("v1.31.0"),
+                running: running.iter().map(|text| v(text)).collect(),
+            };
+            assert_eq!(control_plane.is_provisioning(), provisioning, "{running:?}");
+            assert_eq!(control_plane.is_upgrading(), upgrading, "{running:?}");
+        }
+    }
+
+    #[test]
+    fn a_kubelet_may_name_its_build_in_its_own_way() {
+        for (desired, kubelet, version, have) in [
+            (Some("v1.31.0"), Some("v1.31.0"), "v1.31.0", true),
+            (Some("v1.31.0"), None, "v1.31.0", true),
+            (None, Some("v1.31.0"), "v1.31.0", true),
+            (Some("v1.30.0"), Some("v1.31.0"), "v1.31.0", false),
+            (Some("v1.31.0"), Some("v1.30.0"), "v1.31.0", false),
+            (Some("v1.31.0"), Some("v1.31.0+vendor"), "v1.31.0", true),
+            (Some("v1.31.0+vendor.1"), Some("v1.31.0"), "v1.31.0+vendor.1", true),
+            (Some("v1.31.0+b"), Some("v1.31.0+a"), "v1.31.0+b", false),
+        ] {
+            let machine = MachineVersions { desired: desired.map(v), kubelet: kubelet.map(v) };
+            assert_eq!(machine.have(&v(version)), have, "{machine:?} at {version}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Which version each worker group gets, and which of them go first.
+
+use windlass_api::hooks::Hook;
+use windlass_version::Version;
+
+use super::control_plane::ControlPlaneDecision;
+use super::hooks::HookLedger;
+use super::observed::{GroupId, GroupKind, Observed, WorkerGroup};
+use super::plan::Plan;
+use super::waiting::WaitingOn;
+
+/// What happens to one worker group of the topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupDecision {
+    /// What it is called.
+    pub id: GroupId,
+    /// Name of its entry in the topology.
+    pub topology_name: String,
+    /// The version it shall have.
+    pub version: Version,
+    /// What is done.
+    pub action: GroupAction,
+    /// Whether machines of it are on their way to a version, from before this decision.
+    pub upgrading: bool,
+    /// The versions that remain for it, the one it gets now included.
+    pub stops: Vec<Version>,
+}
+
+/// What is done with a worker group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupAction {
+    /// It is created.
+    Create,
+    /// It is created later; nothing of it exists before.
+    CreateLater(WaitingOn),
+    /// It is where it shall be, and is kept as the topology describes it.
+    Keep,
+    /// It gets its next version.
+    Upgrade {
+        /// The version it leaves.
+        from: Version,
+    },
+    /// It upgrades later; nothing of it is changed before, so that machines are not replaced twice.
+    Later(WaitingOn),
+}
+
+impl GroupDecision {
+    /// Whether a version is still to come, after what is done now.
+    pub const fn is_pending(&self) -> bool {
+        matches!(self.action, GroupAction::Later(_))
+    }
+
+    /// Whether it waits because its owner asked for it.
+    pub const fn is_deferred(&self) -> bool {
+        matches!(&self.action, GroupAction::Later(waiting) if waiting.is_deferral())
+    }
+
+    /// Whether machines of it are, or are about to be, on their way.
+    pub const fn is_upgrading(&self) -> bool {
+        self.upgrading || matches!(self.action, GroupAction::Upgrade { .. })
+    }
+
+    /// Whether it is not created yet although the topology has it.
+    pub const fn is_create_pending(&self) -> bool {
+        matches!(self.action, GroupAction::CreateLater(_))
+    }
+
+    /// Whether the object and its templates may be written.
+    pub const fn may_be_written(&self) -> bool {
+        !self.is_pending() && !self.is_create_pending()
+    }
+
+    /// What it waits for.
+    pub const fn waiting(&self) -> Option<&WaitingOn> {
+        match &self.action {
+            GroupAction::Later(waiting) | GroupAction::CreateLater(waiting) => Some(waiting),
+            GroupAction::Create | GroupAction::Keep | GroupAction::Upgrade { .. } => None,
+        }
+    }
+}
+
+/// Decides on every group of the topology, in the order of the topology.
+pub(super) fn decide(
+    observed: &Observed,
+    plan: &Plan,
+    control_plane: &ControlPlaneDecision,
+    hooks: &HookLedger<'_>,
+) -> Vec<GroupDecision> {
+    let gate = Gate { observed, plan, control_plane, hooks };
+    let mut decisions = Vec::with_capacity(observed.workers.len());
+    for kind in [GroupKind::MachineDeployment, GroupKind::MachinePool] {
+        let unfinished: Vec<GroupId> = match kind {
+            GroupKind::MachineDeployment => Vec::new(),
+            GroupKind::MachinePool => decisions.iter().filter(|d| gate.is_unfinished(d)).map(id_of).collect(),
+        };
+        let mut turn: Vec<GroupId> = observed
+            .workers
+            .iter()
+            .filter(|group| group.kind == kind && group.is_upgrading())
+            .map(WorkerGroup::id)
+            .collect();
+        let mut held_by = None;
+        for group in observed.workers.iter().filter(|group| group.kind == kind && group.in_topology) {
+            if group.hold && held_by.is_none() {
+                held_by = Some(group.topology_name.as_str());
+            }
+            let decision = gate.decide(group, held_by, &unfinished, &turn);
+            if matches!(decision.action, GroupAction::Upgrade { .. }) && !turn.contains(&decision.id) {
+                turn.push(decision.id.clone());
+            }
+            decisions.push(decision);
+        }
+    }
+    decisions
+}
+
+fn id_of(decision: &GroupDecision) -> GroupId {
+    decision.id.clone()
+}
+
+struct Gate<'a> {
+    observed: &'a Observed,
+    plan: &'a Plan,
+    control_plane: &'a ControlPlaneDecision,
+    hooks: &'a HookLedger<'a>,
+}
+
+impl Gate<'_> {
+    fn decide(
+        &self,
+        group: &WorkerGroup,
+        held_by: Option<&str>,
+        unfinished: &[GroupId],
+        turn: &[GroupId],
+    ) -> GroupDecision {
+        let target = &self.observed.version;
+        let (version, action) = match group.version() {
+            // An object without a version has been written by nobody who knows one; it gets the target's.
+            None if group.object.is_some() => (target.clone(), GroupAction::Keep),
+            None => (target.clone(), self.create()),
+            Some(current) if current == target => (current.clone(), GroupAction::Keep),
+            Some(current) => match self.next(group, held_by, unfinished, turn) {
+                Ok(next) => (next, GroupAction::Upgrade { from: current.clone() }),
+                Err(waiting) => (current.clone(), GroupAction::Later(waiting)),
+            },
+        };
+        GroupDecision {
+            id: group.id(),
+            topology_name: group.topology_name.clone(),
+            version,
+            action,
+            upgrading: group.is_upgrading(),
+            stops: self.plan.stops(group).to_vec(),
+        }
+    }
+
+    /// New workers are created at the target, once the control plane is there: machines of another version
+    /// would be replaced right away.
+    fn create(&self) -> GroupAction {
+        if let Some(waiting) = self.held_by_hooks() {
+            return GroupAction::CreateLater(waiting);
+        }
+        if self.control_plane.is_stable() {
+            return GroupAction::Create;
+        }
+        let target = self.observed.version.clone();
+        GroupAction::CreateLater(WaitingOn::ControlPlaneAtTarget { target })
+    }
+
+    fn next(
+        &self,
+        group: &WorkerGroup,
+        held_by: Option<&str>,
+        unfinished: &[GroupId],
+        turn: &[GroupId],
+    ) -> Result<Version, WaitingOn> {
+        if group.defer {
+            return Err(WaitingOn::Deferred);
+        }
+        if let Some(by) = held_by {
+            return Err(WaitingOn::SequenceHeld { by: by.to_owned() });
+        }
+        if let Some(no_path) = self.plan.no_path() {
+            return Err(WaitingOn::Path(no_path.clone()));
+        }
+        if let Some(waiting) = self.held_by_hooks() {
+            return Err(waiting);
+        }
+        let next = self.plan.next_stop(group).unwrap_or(&self.observed.version);
+        let control_plane = self.observed.control_plane.as_ref();
+        let reached = control_plane.is_some_and(|control_plane| control_plane.version == *next);
+        if !reached {
+            return Err(WaitingOn::ControlPlaneVersion { next: next.clone() });
+        }
+        if !self.control_plane.lets_workers_move() {
+            let waiting = self.control_plane.waiting.clone();
+            return Err(waiting.unwrap_or_else(|| WaitingOn::ControlPlaneVersion { next: next.clone() }));
+        }
+        if !unfinished.is_empty() {
+            return Err(WaitingOn::MachineDeployments { groups: unfinished.to_vec() });
+        }
+        let concurrency = self.observed.concurrency.max(1);
+        if turn.len() >= concurrency {
+            return Err(WaitingOn::Turn { concurrency, upgrading: turn.to_vec() });
+        }
+        Ok(next.clone())
+    }
+
+    fn held_by_hooks(&self) -> Option<WaitingOn> {
+        [Hook::AfterControlPlaneUpgrade, Hook::BeforeWorkersUpgrade]
+            .into_iter()
+            .find_map(|hook| self.hooks.held_by(hook))
+            .cloned()
+    }
+
+    /// Whether MachinePools wait for a MachineDeployment: it is on its way, or it is its turn later in this
+    /// step. Those that are deferred stand outside of the sequence.
+    fn is_unfinished(&self, decision: &GroupDecision) -> bool {
+        decision.is_upgrading()
+            || matches!(&decision.action, GroupAction::Later(waiting)
+                if matches!(waiting, WaitingOn::Turn { .. }))
+    }
+}

@@ -1,0 +1,317 @@
+//! What admission fills in and refuses: every rule, once kept and once broken.
+#![expect(clippy::unwrap_used, reason = "test helpers")]
+
+use serde_json::{Value, json};
+use windlass_api::cluster::{Cluster, ClusterClass, MachineDeployment};
+use windlass_api::hooks::Hook;
+use windlass_engine::topology::admission::{
+    ClassUse, ClusterContext, UpgradeState, Verdict, default_cluster, default_machine_deployment,
+    validate_class, validate_class_deletion, validate_cluster, validate_control_plane,
+    validate_machine_deployment,
+};
+use windlass_engine::topology::{ControlPlane, GroupKind, GroupObject, WorkerGroup};
+
+fn cluster(topology: Value) -> Cluster {
+    serde_json::from_value(json!({"metadata": {"name": "c1"}, "spec": {"topology": topology}})).unwrap()
+}
+
+fn at(version: &str) -> Cluster {
+    cluster(json!({"classRef": {"name": "quick"}, "version": version}))
+}
+
+fn class(spec: Value) -> ClusterClass {
+    let reference = |kind: &str| json!({"apiVersion": "x.y/v1", "kind": kind, "name": "t"});
+    let mut all = json!({
+        "infrastructure": {"templateRef": reference("DevClusterTemplate")},
+        "controlPlane": {"templateRef": reference("KubeadmControlPlaneTemplate")},
+        "workers": {"machineDeployments": [{"class": "default",
+            "bootstrap": {"templateRef": reference("KubeadmConfigTemplate")},
+            "infrastructure": {"templateRef": reference("DevMachineTemplate")}}]},
+    });
+    all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    serde_json::from_value(json!({"metadata": {"name": "quick"}, "spec": all})).unwrap()
+}
+
+fn listed() -> ClusterClass {
+    let versions: Vec<String> = (29..=34).map(|minor| format!("v1.{minor}.0")).collect();
+    class(json!({"kubernetesVersions": versions}))
+}
+
+fn told(verdict: &Verdict) -> String {
+    verdict.problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+fn state(version: &str, running: &[&str], workers: &[&str], pending: &[Hook]) -> UpgradeState {
+    let groups = workers.iter().enumerate().map(|(index, version)| WorkerGroup {
+        kind: GroupKind::MachineDeployment,
+        topology_name: format!("g{index}"),
+        in_topology: true,
+        defer: false,
+        hold: false,
+        object: Some(GroupObject {
+            name: format!("g{index}"),
+            version: Some(version.parse().unwrap()),
+            upgrading: false,
+        }),
+    });
+    UpgradeState {
+        control_plane: Some(ControlPlane {
+            kind: "KubeadmControlPlane".to_owned(),
+            name: "cp".to_owned(),
+            version: version.parse().unwrap(),
+            running: running.iter().map(|text| text.parse().unwrap()).collect(),
+        }),
+        workers: groups.collect(),
+        pending_hooks: pending.iter().copied().collect(),
+    }
+}
+
+#[test]
+fn a_version_gets_its_v() {
+    let mut cluster = at("1.33.0");
+    default_cluster(&mut cluster);
+    assert_eq!(cluster.spec.topology.unwrap().version, "v1.33.0");
+}
+
+#[test]
+fn clusters_are_checked_when_they_are_created() {
+    let class = listed();
+    let context = ClusterContext { class: Some(&class), ..ClusterContext::default() };
+    assert!(validate_cluster(&at("v1.33.0"), context).is_accepted());
+    for (topology, part) in [
+        (
+            json!({"classRef": {"name": "quick"}, "version": "1.33.0"}),
+            "spec.topology.version: \"1.33.0\" does not begin with v",
+        ),
+        (json!({"classRef": {"name": "quick"}, "version": "v1.33"}), "a version such as v1.33.0 is accepted"),
+        (
+            json!({"classRef": {"name": "quick"}, "version": "v1.40.0"}),
+            "spec.topology.version: v1.40.0 is not in spec.kubernetesVersions",
+        ),
+        (json!({"version": "v1.33.0"}), "spec.topology.classRef.name: must be the name"),
+        (
+            json!({"classRef": {"name": "quick"}, "version": "v1.33.0", "workers": {"machineDeployments": [
+                {"class": "default", "name": "a"}, {"class": "gpu", "name": "a"}, {"class": "default", "name": "B"}]}}),
+            "spec.topology.workers.machineDeployments[1].name: \"a\" is used twice, names must differ",
+        ),
+        (
+            json!({"classRef": {"name": "quick"}, "version": "v1.33.0", "workers": {"machineDeployments": [{"class": "gpu", "name": "a"}]}}),
+            "machineDeployments[0].class: \"gpu\" does not exist in the ClusterClass, default do",
+        ),
+        (
+            json!({"classRef": {"name": "quick"}, "version": "v1.33.0", "workers": {"machinePools": [{"class": "p", "name": "a"}]}}),
+            "machinePools[0].class: \"p\" does not exist in the ClusterClass, none do",
+        ),
+        (
+            json!({"classRef": {"name": "quick"}, "version": "v1.33.0", "workers": {"machineDeployments": [
+                {"class": "default", "name": "a", "healthCheck": {"enabled": true}}]}}),
+            "healthCheck.enabled: true needs checks",
+        ),
+        (
+            json!({"classRef": {"name": "quick"}, "version": "v1.33.0", "workers": {"machineDeployments": [
+                {"class": "default", "name": "a", "replicas": 2, "metadata": {"annotations": {
+                    "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "1",
+                    "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": "3"}}}]}}),
+            "machineDeployments[0].replicas: must not be set where an autoscaler decides",
+        ),
+    ] {
+        let verdict = validate_cluster(&cluster(topology), context);
+        assert!(told(&verdict).contains(part), "{part}\nnot in\n{}", told(&verdict));
+    }
+    let mut hurried = at("v1.33.0");
+    hurried.metadata.annotations =
+        Some([("topology.cluster.x-k8s.io/upgrade-concurrency".to_owned(), "0".to_owned())].into());
+    assert!(told(&validate_cluster(&hurried, context)).contains("a whole number of at least 1 is"));
+    let unknown = validate_cluster(&at("v1.33.0"), ClusterContext::default());
+    assert!(unknown.is_accepted() && unknown.warnings.len() == 1);
+}
+
+#[test]
+fn versions_change_along_paths_that_exist_and_when_nothing_moves() {
+    let (listed, bare) = (listed(), class(json!({})));
+    let external = class(json!({"upgrade": {"external": {"generateUpgradePlanExtension": "plan.ext"}}}));
+    let idle = state("v1.30.0", &["v1.30.0"], &["v1.30.0"], &[]);
+    let moving = state("v1.31.0", &["v1.30.0", "v1.31.0"], &["v1.30.0"], &[]);
+    let begun = state("v1.31.0", &["v1.31.0"], &["v1.30.0"], &[Hook::AfterClusterUpgrade]);
+    let old_workers = state("v1.32.0", &["v1.32.0"], &["v1.28.0"], &[]);
+    for (from, to, class, state, part) in [
+        ("v1.30.0", "v1.34.0", &listed, &idle, ""),
+        ("v1.30.0", "v1.31.0", &bare, &idle, ""),
+        ("v1.30.0", "v1.34.0", &external, &idle, ""),
+        (
+            "v1.30.0",
+            "v1.34.0",
+            &bare,
+            &idle,
+            "spec.topology.version: there is no upgrade path from v1.30.0 to v1.34.0",
+        ),
+        ("v1.30.0", "v1.29.0", &listed, &idle, "v1.30.0 or newer is accepted"),
+        (
+            "v1.31.0",
+            "v1.33.0",
+            &listed,
+            &moving,
+            "cannot be changed to v1.33.0 while KubeadmControlPlane cp is upgrading",
+        ),
+        ("v1.33.0", "v1.34.0", &listed, &begun, "before the upgrade to v1.33.0 is done"),
+        // Nothing has moved yet: another target, or the way back, is fine.
+        ("v1.33.0", "v1.34.0", &listed, &idle, ""),
+        ("v1.33.0", "v1.30.0", &listed, &idle, ""),
+        ("v1.32.0", "v1.33.0", &listed, &old_workers, "4 minors behind control plane"),
+    ] {
+        let (old, new) = (at(from), at(to));
+        let context = ClusterContext {
+            old: Some(&old),
+            class: Some(class),
+            state: Some(state),
+            ..ClusterContext::default()
+        };
+        let verdict = validate_cluster(&new, context);
+        let told = told(&verdict);
+        assert_eq!(verdict.is_accepted(), part.is_empty(), "{from} to {to}: {told}");
+        assert!(told.contains(part), "{part}\nnot in\n{told}");
+        let mut forced = new.clone();
+        let key = "unsafe.topology.cluster.x-k8s.io/disable-update-version-check";
+        forced.metadata.annotations = Some([(key.to_owned(), String::new())].into());
+        let verdict = validate_cluster(&forced, context);
+        assert!(verdict.is_accepted() && !verdict.warnings.is_empty(), "{from} to {to}");
+    }
+}
+
+#[test]
+fn what_a_cluster_has_cannot_be_taken_away() {
+    let class = listed();
+    let reference = json!({"apiGroup": "x.y", "kind": "K", "name": "n"});
+    let old: Cluster = serde_json::from_value(json!({"spec": {
+        "infrastructureRef": reference, "controlPlaneRef": reference,
+        "topology": {"classRef": {"name": "quick"}, "version": "v1.33.0"}}}))
+    .unwrap();
+    let context = ClusterContext { old: Some(&old), class: Some(&class), ..ClusterContext::default() };
+    let told_all = told(&validate_cluster(&Cluster::default(), context));
+    for field in ["spec.infrastructureRef: ", "spec.controlPlaneRef: ", "spec.topology: "] {
+        assert!(told_all.contains(field), "{told_all}");
+    }
+    let none = Cluster::default();
+    let context = ClusterContext { old: Some(&none), class: Some(&class), ..ClusterContext::default() };
+    assert!(told(&validate_cluster(&at("v1.33.0"), context)).contains("allows it for migrations"));
+    let context = ClusterContext { old: Some(&old), ..ClusterContext::default() };
+    assert!(told(&validate_cluster(&old, context)).contains("ClusterClass quick does not exist"));
+}
+
+#[test]
+fn a_class_change_keeps_the_kinds() {
+    let (old_class, cluster) = (listed(), at("v1.33.0"));
+    let new_class = class(
+        json!({"infrastructure": {"templateRef": {"apiVersion": "x.y/v1", "kind": "OtherTemplate", "name": "t"}}}),
+    );
+    let context = ClusterContext {
+        old: Some(&cluster),
+        class: Some(&new_class),
+        old_class: Some(&old_class),
+        ..ClusterContext::default()
+    };
+    assert!(told(&validate_cluster(&cluster, context)).contains(
+        "spec.topology.classRef: the infrastructure of the new class is a OtherTemplate of x.y, a DevClusterTemplate of x.y is accepted"
+    ));
+}
+
+#[test]
+fn classes_are_checked() {
+    assert_eq!(told(&validate_class(&listed(), ClassUse::default())), "");
+    for (spec, part) in [
+        (
+            json!({"kubernetesVersions": ["v1.30.0", "v1.29.0"]}),
+            "spec.kubernetesVersions[1]: v1.29.0 is not newer than v1.30.0",
+        ),
+        (
+            json!({"kubernetesVersions": ["v1.30.0", "v1.32.0"]}),
+            "spec.kubernetesVersions[1]: v1.32.0 leaves out v1.31",
+        ),
+        (json!({"kubernetesVersions": ["v1.30.0", "x"]}), "spec.kubernetesVersions[1]: "),
+        (
+            json!({"infrastructure": {"templateRef": {"apiVersion": "v1", "kind": "Dev", "name": ""}}}),
+            "spec.infrastructure.templateRef.kind: \"Dev\" is not accepted",
+        ),
+        (
+            json!({"workers": {"machineDeployments": [{"class": "a"}, {"class": "a"}]}}),
+            "machineDeployments[1].class: \"a\" is used twice",
+        ),
+        (
+            json!({"infrastructure": {"naming": {"template": "{{ .cluster.name }}-{{ .radnom }}"}}}),
+            "spec.infrastructure.naming.template: template: there is no key \"radnom\"",
+        ),
+        (
+            json!({"infrastructure": {"naming": {"template": "UP_{{ .random }}"}}}),
+            "it makes names such as \"UP_a1b2c\"",
+        ),
+        (json!({"patches": [{"name": "p"}]}), "spec.patches[0]: either definitions or external must be set"),
+        (
+            json!({"patches": [{"name": "p", "enabledIf": "{{ if }}", "definitions": [{"selector": {}, "jsonPatches": [
+                {"op": "add", "path": "/metadata/x", "value": 1}, {"op": "add", "path": "/spec/x"}, {"op": "remove", "path": "/spec/x", "value": 1}]}]}]}),
+            "jsonPatches[0].path: \"/metadata/x\" is not accepted, a path below /spec is",
+        ),
+    ] {
+        let verdict = validate_class(&class(spec), ClassUse::default());
+        assert!(told(&verdict).contains(part), "{part}\nnot in\n{}", told(&verdict));
+    }
+}
+
+#[test]
+fn what_clusters_use_stays_in_the_class() {
+    let old = listed();
+    let clusters = [cluster(json!({"classRef": {"name": "quick"}, "version": "v1.29.0",
+        "workers": {"machineDeployments": [{"class": "default", "name": "a"}]}}))];
+    let used = ClassUse { old: Some(&old), clusters: &clusters };
+    let new = class(json!({"kubernetesVersions": ["v1.30.0"], "workers": {},
+        "infrastructure": {"templateRef": {"apiVersion": "x.y/v1", "kind": "OtherTemplate", "name": "t"}}}));
+    let all = told(&validate_class(&new, used));
+    for part in [
+        "v1.29.0 must stay, Cluster c1 has it",
+        "class \"default\" must stay",
+        "a DevClusterTemplate of x.y is accepted while Clusters use",
+    ] {
+        assert!(all.contains(part), "{part}\nnot in\n{all}");
+    }
+    assert!(told(&validate_class_deletion("quick", &clusters)).contains("while Clusters use it: c1"));
+    assert!(validate_class_deletion("quick", &[]).is_accepted());
+}
+
+#[test]
+fn control_planes_go_one_minor_at_a_time() {
+    for (old, new, part) in [
+        (None, "v1.33.0", ""),
+        (Some("v1.32.4"), "v1.33.0", ""),
+        (Some("v1.32.4"), "v1.32.5", ""),
+        (Some("v1.31.0"), "v1.33.0", "versions of v1.32 are accepted next"),
+        (Some("v1.33.1"), "v1.33.0", "v1.33.1 or newer is accepted"),
+        (Some("v1.33.0"), "v2.0.0", "another major"),
+        (None, "v1.33", "a version such as v1.33.0 is accepted"),
+    ] {
+        let verdict = validate_control_plane(new, old, Some(3));
+        assert_eq!(verdict.is_accepted(), part.is_empty(), "{old:?} to {new}");
+        assert!(told(&verdict).contains(part), "{}", told(&verdict));
+    }
+}
+
+#[test]
+fn machine_deployments_select_their_machines() {
+    let mut deployment: MachineDeployment = serde_json::from_value(json!({
+        "metadata": {"name": "md"}, "spec": {"clusterName": "c1", "template": {"spec": {"version": "1.33.0"}}}}))
+    .unwrap();
+    default_machine_deployment(&mut deployment);
+    assert_eq!(deployment.spec.template.spec.version, "v1.33.0");
+    assert_eq!(deployment.spec.template.metadata.labels["cluster.x-k8s.io/deployment-name"], "md");
+    assert_eq!(told(&validate_machine_deployment(&deployment, None)), "");
+    let mut broken = deployment.clone();
+    broken.spec.template.metadata.labels.clear();
+    broken.spec.template.spec.version = "latest".to_owned();
+    broken.spec.cluster_name = "c2".to_owned();
+    let all = told(&validate_machine_deployment(&broken, Some(&deployment)));
+    for part in [
+        "spec.template.spec.version: ",
+        "spec.clusterName: cannot be changed, \"c1\"",
+        "spec.template.metadata.labels: ",
+    ] {
+        assert!(all.contains(part), "{part}\nnot in\n{all}");
+    }
+}

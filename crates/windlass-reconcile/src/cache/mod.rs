@@ -1,0 +1,337 @@
+//! Caches: all objects of a kind as the last events showed them.
+
+mod index;
+mod reflector;
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::ResourceExt;
+use kube::core::{Selector, SelectorExt};
+use tokio::sync::Notify;
+
+use crate::Kind;
+use crate::key::{GroupKind, ObjectKey, parse_revision, revision};
+use crate::queues::Queues;
+use index::{Change, Index};
+pub(crate) use reflector::{Feed, describe, reflect};
+
+/// All objects of a kind, as far as their events have arrived.
+///
+/// Reading never waits and never fails. What is read may be old, but never older than what the reconciles of the same
+/// key wrote: see [`Context`](crate::Context). Cheap to clone; all clones are one cache.
+pub struct Cache<K: Kind> {
+    pub(crate) shared: Arc<Shared<K>>,
+}
+
+/// Called with what an object was and what it is.
+type Handler<K> = Arc<dyn Fn(Option<&Arc<K>>, Option<&Arc<K>>) + Send + Sync>;
+
+pub(crate) struct Shared<K: Kind> {
+    dynamic: K::DynamicType,
+    kind: GroupKind,
+    index: RwLock<Index<K>>,
+    progress: Mutex<Progress>,
+    handlers: Mutex<Vec<Handler<K>>>,
+    /// Whoever waits for the first list, or for its failure.
+    attempted: Notify,
+    /// Asks the reflector for a new list.
+    relist: Notify,
+    queues: Arc<Queues>,
+}
+
+/// How far a cache is.
+#[derive(Debug, Clone, Default)]
+struct Progress {
+    /// Every change up to this revision is in the cache.
+    seen: u64,
+    lists: u64,
+    connected: bool,
+    failures: u64,
+    last_error: Option<String>,
+    last_event: Option<Timestamp>,
+    /// Events that have arrived and are held back by the fault injector.
+    held_back: usize,
+}
+
+/// How the watch of a kind is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchHealth {
+    /// The kind.
+    pub kind: GroupKind,
+    /// How many objects there are.
+    pub objects: usize,
+    /// How often all of them were listed. It should stay small.
+    pub lists: u64,
+    /// Whether the watch is open.
+    pub connected: bool,
+    /// Every change up to this revision is in the cache.
+    pub seen: u64,
+    /// How many lists and watches failed.
+    pub failures: u64,
+    /// Why the last of them failed, if none has succeeded since.
+    pub last_error: Option<String>,
+    /// When the last event arrived.
+    pub last_event: Option<Timestamp>,
+}
+
+/// A selector that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("invalid selector: {reason}")]
+pub struct SelectorError {
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl<K: Kind> Cache<K> {
+    pub(crate) fn new(dynamic: K::DynamicType, queues: Arc<Queues>) -> Self {
+        let kind = GroupKind::of::<K>(&dynamic);
+        let shared = Shared {
+            dynamic,
+            kind,
+            index: RwLock::default(),
+            progress: Mutex::default(),
+            handlers: Mutex::default(),
+            attempted: Notify::new(),
+            relist: Notify::new(),
+            queues,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The kind that is cached.
+    pub fn kind(&self) -> &GroupKind {
+        &self.shared.kind
+    }
+
+    /// What is known of the kind at run time.
+    pub fn dynamic_type(&self) -> &K::DynamicType {
+        &self.shared.dynamic
+    }
+
+    /// One object.
+    pub fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
+        self.read(|index| index.get(key).cloned())
+    }
+
+    /// All objects, in the order of their keys, as the answers of all methods here are.
+    pub fn list(&self) -> Vec<Arc<K>> {
+        self.read(|index| index.iter().cloned().collect())
+    }
+
+    /// The objects of a namespace.
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
+        self.read(|index| index.in_namespace(namespace).cloned().collect())
+    }
+
+    /// The objects that have the object with this uid among their owners.
+    pub fn owned_by(&self, uid: &str) -> Vec<Arc<K>> {
+        self.read(|index| index.owned_by(uid).cloned().collect())
+    }
+
+    /// The objects of a namespace that have all of these labels. No labels select everything.
+    pub fn labelled(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Vec<Arc<K>> {
+        self.read(|index| index.labelled(namespace, labels).cloned().collect())
+    }
+
+    /// The objects of a namespace whose labels match: those of `required` and whatever else `matches` asks for.
+    ///
+    /// Selectors have both parts: labels with values, for which there is an index, and expressions, for which there
+    /// is none.
+    pub fn select_where(
+        &self,
+        namespace: &str,
+        required: &BTreeMap<String, String>,
+        matches: impl Fn(&BTreeMap<String, String>) -> bool,
+    ) -> Vec<Arc<K>> {
+        self.read(|index| {
+            let labelled = index.labelled(namespace, required);
+            labelled.filter(|object| matches(object.labels())).cloned().collect()
+        })
+    }
+
+    /// The objects of a namespace that a selector selects. An empty one selects everything, as in Kubernetes.
+    ///
+    /// # Errors
+    ///
+    /// If an expression of the selector means nothing.
+    pub fn select(&self, namespace: &str, selector: &LabelSelector) -> Result<Vec<Arc<K>>, SelectorError> {
+        let none = BTreeMap::new();
+        let required = selector.match_labels.as_ref().unwrap_or(&none);
+        let expressions = LabelSelector { match_labels: None, ..selector.clone() };
+        let matcher = Selector::try_from(expressions).map_err(|error| SelectorError { reason: error.0 })?;
+        Ok(self.select_where(namespace, required, |labels| matcher.matches(labels)))
+    }
+
+    /// How many objects there are.
+    pub fn len(&self) -> usize {
+        self.read(Index::len)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether the objects have been listed at least once.
+    pub fn is_synced(&self) -> bool {
+        self.shared.is_synced()
+    }
+
+    /// Waits until the objects have been listed once, or that has failed once, with the reason. It is tried again
+    /// in any case.
+    pub(crate) async fn synced(&self) -> Result<(), String> {
+        loop {
+            let attempted = self.shared.attempted.notified();
+            if self.is_synced() {
+                return Ok(());
+            }
+            if let Some(error) = self.shared.health().last_error {
+                return Err(error);
+            }
+            attempted.await;
+        }
+    }
+
+    /// Calls a function for what is there and for every change from now on.
+    pub(crate) fn subscribe(&self, handler: Handler<K>) {
+        let mut handlers = self.shared.handlers.lock().unwrap_or_else(PoisonError::into_inner);
+        handlers.push(Arc::clone(&handler));
+        drop(handlers);
+        for object in self.list() {
+            handler(None, Some(&object));
+        }
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&Index<K>) -> T) -> T {
+        read(&self.shared.index.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// What the manager does with a cache of any kind.
+pub(crate) trait AnyCache: Send + Sync {
+    fn kind(&self) -> &GroupKind;
+    fn health(&self) -> WatchHealth;
+    fn is_synced(&self) -> bool;
+    fn is_current(&self) -> bool;
+    fn lists(&self) -> u64;
+    fn has_seen(&self, revision: u64) -> bool;
+    fn is_gone(&self, key: &ObjectKey, uid: &str) -> bool;
+    fn ask_for_list(&self);
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+impl<K: Kind> AnyCache for Shared<K> {
+    fn kind(&self) -> &GroupKind {
+        &self.kind
+    }
+
+    fn health(&self) -> WatchHealth {
+        let progress = self.progress().clone();
+        WatchHealth {
+            kind: self.kind.clone(),
+            objects: self.index.read().unwrap_or_else(PoisonError::into_inner).len(),
+            lists: progress.lists,
+            connected: progress.connected,
+            seen: progress.seen,
+            failures: progress.failures,
+            last_error: progress.last_error,
+            last_event: progress.last_event,
+        }
+    }
+
+    fn is_synced(&self) -> bool {
+        self.progress().lists > 0
+    }
+
+    /// Whether everything that has arrived is in the cache, and nothing hinders the rest.
+    fn is_current(&self) -> bool {
+        let progress = self.progress();
+        progress.connected && progress.held_back == 0
+    }
+
+    fn lists(&self) -> u64 {
+        self.progress().lists
+    }
+
+    fn has_seen(&self, revision: u64) -> bool {
+        self.progress().seen >= revision
+    }
+
+    fn is_gone(&self, key: &ObjectKey, uid: &str) -> bool {
+        let index = self.index.read().unwrap_or_else(PoisonError::into_inner);
+        index.get(key).is_none_or(|object| object.meta().uid.as_deref() != Some(uid))
+    }
+
+    fn ask_for_list(&self) {
+        self.relist.notify_one();
+    }
+
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}
+
+impl<K: Kind> Shared<K> {
+    fn progress(&self) -> std::sync::MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn replace(&self, objects: Vec<K>, version: Option<&str>) {
+        let changes = self.index.write().unwrap_or_else(PoisonError::into_inner).replace(objects);
+        let mut progress = self.progress();
+        progress.seen = progress.seen.max(parse_revision(version));
+        progress.lists += 1;
+        progress.last_error = None;
+        drop(progress);
+        self.attempted.notify_waiters();
+        self.tell(changes);
+    }
+
+    fn put(&self, object: K) {
+        let seen = revision(&object);
+        let change = self.index.write().unwrap_or_else(PoisonError::into_inner).put(object);
+        self.advance(seen);
+        self.tell(change);
+    }
+
+    fn remove(&self, object: &K) {
+        let change =
+            self.index.write().unwrap_or_else(PoisonError::into_inner).remove(&ObjectKey::of(object));
+        self.advance(revision(object));
+        self.tell(change);
+    }
+
+    fn advance(&self, seen: u64) {
+        let mut progress = self.progress();
+        progress.seen = progress.seen.max(seen);
+    }
+
+    /// Tells those who asked, without holding any lock of the cache: they read it.
+    fn tell(&self, changes: impl IntoIterator<Item = Change<K>>) {
+        let handlers = self.handlers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for change in changes {
+            for handler in &handlers {
+                handler(change.before.as_ref(), change.after.as_ref());
+            }
+        }
+        // Also where nothing changed: somebody may wait for this revision.
+        self.queues.wake();
+    }
+}
+
+impl<K: Kind> Clone for Cache<K> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<K: Kind> fmt::Debug for Cache<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cache of {} {}", self.len(), self.kind())
+    }
+}

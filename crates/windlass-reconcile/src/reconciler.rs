@@ -1,0 +1,95 @@
+//! What a controller is: a function from a key to writes, and to when it wants to be called again.
+
+use std::error::Error;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::context::Context;
+use crate::key::ObjectKey;
+
+/// Makes the world look as an object wants it, a little more with every call.
+///
+/// Implementations read caches, decide with a pure function, and write. They are called for one key at a time, and for
+/// different keys at the same time. They keep nothing in memory that matters.
+pub trait Reconciler: Send + Sync + 'static {
+    /// Why a reconcile failed. A conflict of a write is no failure: it is tried again.
+    type Error: Error + Send + Sync + 'static;
+
+    /// Reconciles one object. It may be gone.
+    fn reconcile(
+        &self,
+        key: &ObjectKey,
+        context: &Context,
+    ) -> impl Future<Output = Result<Outcome, Self::Error>> + Send;
+}
+
+/// What a reconcile wants next. Events about the object come in between in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    pub(crate) after: Option<Duration>,
+}
+
+impl Outcome {
+    /// Nothing, until something happens.
+    pub fn done() -> Self {
+        Self { after: None }
+    }
+
+    /// To be called again after this time, if nothing happens before.
+    pub fn after(wait: Duration) -> Self {
+        Self { after: Some(wait) }
+    }
+
+    /// To be called again when the first of two outcomes wants it.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let after = match (self.after, other.after) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        Self { after }
+    }
+
+    /// When it wants to be called again.
+    pub fn wait(&self) -> Option<Duration> {
+        self.after
+    }
+}
+
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// A reconciler whose types are forgotten.
+pub(crate) trait AnyReconciler: Send + Sync {
+    fn reconcile(
+        self: Arc<Self>,
+        key: ObjectKey,
+        context: Context,
+    ) -> Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send>>;
+}
+
+impl<R: Reconciler> AnyReconciler for R {
+    fn reconcile(
+        self: Arc<Self>,
+        key: ObjectKey,
+        context: Context,
+    ) -> Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send>> {
+        Box::pin(
+            async move { Reconciler::reconcile(self.as_ref(), &key, &context).await.map_err(BoxError::from) },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earlier_outcome_wins() {
+        let (soon, late) = (Outcome::after(Duration::from_secs(1)), Outcome::after(Duration::from_secs(9)));
+        assert_eq!(late.or(soon), soon);
+        assert_eq!(Outcome::done().or(late), late);
+        assert_eq!(Outcome::done().or(Outcome::done()), Outcome::done());
+    }
+}

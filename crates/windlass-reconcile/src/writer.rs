@@ -1,0 +1,285 @@
+//! Writes, each of which the next reconcile of the same key will see.
+
+use std::fmt;
+use std::sync::Arc;
+
+use kube::ResourceExt;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::Request;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::Kind;
+use crate::expectation::{Expectation, Expected};
+use crate::faults::{Verb, Write, WriteFault};
+use crate::key::{GroupKind, ObjectKey, revision};
+use crate::shared::Shared;
+use crate::write_error::WriteError;
+
+/// Writes objects of one kind.
+///
+/// Made by a [`Context`](crate::Context), it belongs to the key that is being reconciled: that key is not reconciled
+/// again before the caches show what was written. Made by a [`Manager`](crate::Manager), it belongs to nobody.
+pub struct Writer<K: Kind> {
+    shared: Arc<Shared>,
+    dynamic: K::DynamicType,
+    origin: Option<(usize, ObjectKey)>,
+}
+
+impl<K: Kind> Writer<K> {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        dynamic: K::DynamicType,
+        origin: Option<(usize, ObjectKey)>,
+    ) -> Self {
+        Self { shared, dynamic, origin }
+    }
+
+    /// Creates an object. It fails if there is one of this name.
+    pub async fn create(&self, object: &K) -> Result<K, WriteError>
+    where
+        K: Serialize,
+    {
+        let key = ObjectKey::of(object);
+        let body = self.body(Verb::Create, &key, object)?.to_string().into_bytes();
+        let request = self.path(&key).create(&PostParams::default(), body);
+        self.write(Verb::Create, &key, request).await
+    }
+
+    /// Applies fields in the name of a field manager, taking them over from others. The intent has the fields that
+    /// the manager wants, and `metadata.name`; what an earlier intent of the same manager had and this one has not is
+    /// removed. With `metadata.uid` it never creates an object anew.
+    pub async fn apply(&self, manager: &str, intent: &impl Serialize) -> Result<K, WriteError> {
+        let (key, intent) = self.intent(Verb::Apply, intent)?;
+        let request = self.path(&key).patch(&key.name, &force(manager), &Patch::Apply(intent));
+        self.write(Verb::Apply, &key, request).await
+    }
+
+    /// Applies fields of the status in the name of a field manager.
+    pub async fn apply_status(&self, manager: &str, intent: &impl Serialize) -> Result<K, WriteError> {
+        let (key, intent) = self.intent(Verb::ApplyStatus, intent)?;
+        let path = self.path(&key);
+        let request = path.patch_subresource("status", &key.name, &force(manager), &Patch::Apply(intent));
+        self.write(Verb::ApplyStatus, &key, request).await
+    }
+
+    /// What [`Writer::apply`] would make of an object. Nothing is written.
+    pub async fn dry_run_apply(&self, manager: &str, intent: &impl Serialize) -> Result<K, WriteError> {
+        let (key, intent) = self.intent(Verb::Apply, intent)?;
+        let request = self.path(&key).patch(&key.name, &force(manager).dry_run(), &Patch::Apply(intent));
+        let request =
+            request.map_err(|error| self.failed(Verb::Apply, &key, kube::Error::BuildRequest(error)))?;
+        self.shared.client.request(request).await.map_err(|error| self.failed(Verb::Apply, &key, error))
+    }
+
+    /// Merges a patch into an object, if it is still as it was read; otherwise the write conflicts.
+    pub async fn patch(&self, read: &K, patch: Value) -> Result<K, WriteError> {
+        self.merge(Verb::Patch, &ObjectKey::of(read), locked(read, patch)).await
+    }
+
+    /// Merges a patch into the status of an object, if it is still as it was read.
+    pub async fn patch_status(&self, read: &K, patch: Value) -> Result<K, WriteError> {
+        self.merge(Verb::PatchStatus, &ObjectKey::of(read), locked(read, patch)).await
+    }
+
+    /// Merges a patch into an object, whatever else has changed in it.
+    pub async fn patch_unconditionally(&self, key: &ObjectKey, patch: Value) -> Result<K, WriteError> {
+        self.merge(Verb::Patch, key, patch).await
+    }
+
+    /// Merges a patch into the status of an object, whatever else has changed in it.
+    pub async fn patch_status_unconditionally(&self, key: &ObjectKey, patch: Value) -> Result<K, WriteError> {
+        self.merge(Verb::PatchStatus, key, patch).await
+    }
+
+    /// Deletes this object, and never another of the same name. One that is gone already is no error.
+    pub async fn delete(&self, read: &K) -> Result<(), WriteError> {
+        let preconditions = Preconditions { uid: read.uid(), ..Preconditions::default() };
+        self.delete_with(read, DeleteParams::background().preconditions(preconditions)).await
+    }
+
+    /// Deletes this object if it is still as it was read.
+    pub async fn delete_unchanged(&self, read: &K) -> Result<(), WriteError> {
+        let preconditions = Preconditions { uid: read.uid(), resource_version: read.resource_version() };
+        self.delete_with(read, DeleteParams::background().preconditions(preconditions)).await
+    }
+
+    /// Deletes an object as the parameters say. One that is gone already is no error.
+    pub async fn delete_with(&self, read: &K, parameters: DeleteParams) -> Result<(), WriteError> {
+        let key = ObjectKey::of(read);
+        let request = self.path(&key).delete(&key.name, &parameters);
+        let request =
+            request.map_err(|error| self.failed(Verb::Delete, &key, kube::Error::BuildRequest(error)))?;
+        let sent = async { self.shared.client.request_status::<K>(request).await };
+        match self.faulty(Verb::Delete, &key, sent).await {
+            Ok(answer) => match answer.left() {
+                Some(held) => self.expect_written(&held),
+                None => self.expect_gone(&key, read.uid()),
+            },
+            Err(error) if error.is_not_found() => self.expect_gone(&key, read.uid()),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    async fn merge(&self, verb: Verb, key: &ObjectKey, patch: Value) -> Result<K, WriteError> {
+        let (path, parameters, patch) = (self.path(key), PatchParams::default(), Patch::Merge(patch));
+        let request = match verb {
+            Verb::PatchStatus => path.patch_subresource("status", &key.name, &parameters, &patch),
+            _ => path.patch(&key.name, &parameters, &patch),
+        };
+        self.write(verb, key, request).await
+    }
+
+    async fn write(
+        &self,
+        verb: Verb,
+        key: &ObjectKey,
+        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<K, WriteError> {
+        let request = request.map_err(|error| self.failed(verb, key, kube::Error::BuildRequest(error)))?;
+        let written =
+            self.faulty(verb, key, async { self.shared.client.request::<K>(request).await }).await?;
+        self.expect_written(&written);
+        Ok(written)
+    }
+
+    /// Sends a write, unless something is to go wrong with it.
+    async fn faulty<T>(
+        &self,
+        verb: Verb,
+        key: &ObjectKey,
+        sent: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, WriteError> {
+        if self.shared.has_crashed() {
+            std::future::pending::<()>().await;
+        }
+        let fault = self.shared.faults.count(Write {
+            number: 0,
+            by: self
+                .origin
+                .as_ref()
+                .map(|(controller, key)| (self.shared.controller_name(*controller), key.clone())),
+            verb,
+            kind: self.kind(),
+            key: key.clone(),
+        });
+        match fault {
+            Some(WriteFault::CrashBefore) => self.shared.crash().await,
+            Some(WriteFault::FailBefore) => return Err(self.injected(verb, key)),
+            _ => {}
+        }
+        let result = sent.await;
+        match fault {
+            Some(WriteFault::CrashAfter) => self.shared.crash().await,
+            Some(WriteFault::FailAfter) => {
+                self.expect_anything();
+                return Err(self.injected(verb, key));
+            }
+            _ => {}
+        }
+        result.map_err(|error| {
+            let error = self.failed(verb, key, error);
+            if error.may_have_happened() {
+                self.expect_anything();
+            }
+            error
+        })
+    }
+
+    fn expect_written(&self, written: &K) {
+        // The last finalizer of something that was being deleted: it is gone, and the answer shows what it was.
+        if written.meta().deletion_timestamp.is_some() && written.finalizers().is_empty() {
+            self.expect_gone(&ObjectKey::of(written), written.uid());
+        } else {
+            self.expect(|_| Expected::Seen(revision(written)));
+        }
+    }
+
+    fn expect_gone(&self, key: &ObjectKey, uid: Option<String>) {
+        if let Some(uid) = uid {
+            self.expect(|_| Expected::Gone { key: key.clone(), uid: uid.clone() });
+        }
+    }
+
+    /// Nobody knows what was written, so what the caches have is not to be trusted.
+    fn expect_anything(&self) {
+        self.expect(|cache| {
+            cache.ask_for_list();
+            Expected::Listed(cache.lists() + 1)
+        });
+    }
+
+    fn expect(&self, what: impl Fn(&dyn crate::cache::AnyCache) -> Expected) {
+        let Some((controller, key)) = &self.origin else { return };
+        for cache in self.shared.caches_of(&self.kind()) {
+            let what = what(cache.as_ref());
+            self.shared.queues.with(*controller, |queue| queue.expect(key, Expectation { cache, what }));
+        }
+    }
+
+    fn intent(&self, verb: Verb, intent: &impl Serialize) -> Result<(ObjectKey, Value), WriteError> {
+        let mut body = self.body(verb, &ObjectKey::new("", ""), intent)?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let key = ObjectKey::new(text(&body["metadata"]["namespace"]), text(&body["metadata"]["name"]));
+        // An intent that was made from an object that was read would otherwise be refused.
+        if let Some(metadata) = body["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        Ok((key, body))
+    }
+
+    fn body(&self, verb: Verb, key: &ObjectKey, object: &impl Serialize) -> Result<Value, WriteError> {
+        let mut body = serde_json::to_value(object).map_err(|error| WriteError::Encode {
+            verb,
+            kind: self.kind(),
+            key: key.clone(),
+            source: error,
+        })?;
+        if let Some(fields) = body.as_object_mut() {
+            fields.entry("apiVersion").or_insert_with(|| json!(K::api_version(&self.dynamic)));
+            fields.entry("kind").or_insert_with(|| json!(K::kind(&self.dynamic)));
+        }
+        Ok(body)
+    }
+
+    fn path(&self, key: &ObjectKey) -> Request {
+        Request::new(K::url_path(&self.dynamic, key.namespace()))
+    }
+
+    fn kind(&self) -> GroupKind {
+        GroupKind::of::<K>(&self.dynamic)
+    }
+
+    fn failed(&self, verb: Verb, key: &ObjectKey, source: kube::Error) -> WriteError {
+        WriteError::Failed { verb, kind: self.kind(), key: key.clone(), source: Box::new(source) }
+    }
+
+    fn injected(&self, verb: Verb, key: &ObjectKey) -> WriteError {
+        WriteError::Injected { verb, kind: self.kind(), key: key.clone() }
+    }
+}
+
+fn force(manager: &str) -> PatchParams {
+    PatchParams::apply(manager).force()
+}
+
+/// A patch that conflicts if the object is no longer as it was read.
+fn locked<K: Kind>(read: &K, mut patch: Value) -> Value {
+    if let Some(version) = &read.meta().resource_version {
+        patch["metadata"]["resourceVersion"] = version.as_str().into();
+    }
+    patch
+}
+
+impl<K: Kind> Clone for Writer<K> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), dynamic: self.dynamic.clone(), origin: self.origin.clone() }
+    }
+}
+
+impl<K: Kind> fmt::Debug for Writer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "writer of {}", self.kind())
+    }
+}

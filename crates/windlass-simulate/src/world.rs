@@ -1,0 +1,447 @@
+//! A world: an API in memory, everything that acts on it, and a clock that nobody has to wait for.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::core::Request;
+use kube::{Client, ResourceExt};
+use serde_json::Value;
+use tokio::time::{Instant, sleep, sleep_until};
+use windlass_apiserver::ApiServer;
+use windlass_reconcile::{Clock, Ended, Faults, Idle, Kind, Manager, ObjectKey, Options, Running};
+use windlass_store::{History, Resource, Scope, Store};
+
+use crate::recorder::{Observer, Recorder, Violation, decode, resource_of};
+
+/// How often a condition is looked at while controllers are busy.
+const GLANCE: Duration = Duration::from_secs(1);
+
+/// Adds what acts in a world to a manager: called at the start and at every restart, as `main` would be.
+pub type Setup = Arc<dyn Fn(&Start<'_>) + Send + Sync>;
+
+/// What a [`Setup`] is given.
+pub struct Start<'a> {
+    /// Where controllers are registered.
+    pub manager: &'a Manager,
+    /// The API.
+    pub client: &'a Client,
+    /// When it is, for APIs of workload clusters.
+    pub clock: &'a windlass_apiserver::Clock,
+    /// What chance comes from. Another one after each restart.
+    pub seed: u64,
+}
+
+/// How a world begins.
+#[derive(Clone)]
+pub struct WorldOptions {
+    /// What all chance comes from: the same seed, the same story.
+    pub seed: u64,
+    /// When it begins.
+    pub start: Timestamp,
+    /// Which kinds there are besides those of Kubernetes: CustomResourceDefinitions.
+    pub definitions: Vec<Value>,
+    /// What acts in it.
+    pub setup: Setup,
+}
+
+/// A cluster of controllers and what they control, in virtual time.
+///
+/// Needs a current-thread runtime with a paused clock: then nothing takes any time that is not waited for on purpose,
+/// and everything that happens depends on the seed alone.
+pub struct World {
+    server: ApiServer,
+    client: Client,
+    options: WorldOptions,
+    clock: Clock,
+    server_clock: windlass_apiserver::Clock,
+    faults: Faults,
+    recorder: Recorder,
+    running: Option<Running>,
+    starts: u64,
+}
+
+/// Why a world could not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorldError {
+    /// The API could not be started.
+    #[error("the API did not start: {reason}")]
+    Start {
+        /// Why.
+        reason: String,
+    },
+    /// A manifest is not valid YAML, or not an object.
+    #[error("invalid manifest: {reason}")]
+    Manifest {
+        /// What is wrong.
+        reason: String,
+    },
+    /// The API refused something.
+    #[error("cannot {what}: {reason}")]
+    Refused {
+        /// What was tried.
+        what: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A rule was broken.
+    #[error("a rule is broken: {0}")]
+    Violation(#[from] Violation),
+    /// What was waited for did not happen.
+    #[error(transparent)]
+    NotReached(#[from] NotReached),
+}
+
+/// What was waited for, and what it waits on in turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotReached {
+    /// What was waited for.
+    pub goal: String,
+    /// How long.
+    pub waited: Duration,
+    /// Whether nothing will happen any more, so that waiting longer makes no difference.
+    pub is_final: bool,
+    /// What stands in the way, as far as anybody says.
+    pub waiting_on: Vec<String>,
+}
+
+impl fmt::Display for NotReached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (goal, seconds) = (&self.goal, self.waited.as_secs());
+        match self.is_final {
+            true => write!(f, "{goal}: not reached, and nothing will happen any more after {seconds} s")?,
+            false => write!(f, "{goal}: not reached within {seconds} s")?,
+        }
+        for line in &self.waiting_on {
+            write!(f, "\n  waiting on {line}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for NotReached {}
+
+impl World {
+    /// Begins a world: an API with the definitions and nothing else, and everything that acts on it.
+    pub async fn begin(options: WorldOptions) -> Result<Self, WorldError> {
+        let mut world = Self::empty(options).await?;
+        for definition in &world.options.definitions {
+            world.apply_object(definition).await?;
+        }
+        world.start();
+        Ok(world)
+    }
+
+    async fn empty(options: WorldOptions) -> Result<Self, WorldError> {
+        let server_clock = windlass_apiserver::Clock::starting_at(options.start.into());
+        let clock = Clock::starting_at(options.start);
+        let server_options =
+            windlass_apiserver::Options::new().seed(options.seed).clock(server_clock.clone());
+        let server = ApiServer::start(Store::in_memory(History::default()), server_options)
+            .await
+            .map_err(|failure| WorldError::Start { reason: failure.to_string() })?;
+        let client = Client::new(server.service(), "default");
+        let recorder = Recorder::start(server.store(), clock.clone())
+            .map_err(|expired| WorldError::Start { reason: expired.to_string() })?;
+        let faults = Faults::new();
+        Ok(Self { server, client, options, clock, server_clock, faults, recorder, running: None, starts: 0 })
+    }
+
+    /// Starts everything that acts, as a new process would.
+    fn start(&mut self) {
+        let seed = self.options.seed.wrapping_add(self.starts.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        self.starts += 1;
+        let options = Options::new().clock(self.clock.clone()).seed(seed).faults(self.faults.clone());
+        let manager = Manager::new(self.client.clone(), options);
+        let start = Start { manager: &manager, client: &self.client, clock: &self.server_clock, seed };
+        (self.options.setup)(&start);
+        self.running = Some(manager.start());
+    }
+
+    /// Kills everything that acts, as `kill -9` would, and starts it again. The API and what is in it stay.
+    pub async fn restart(&mut self) {
+        self.kill().await;
+        self.start();
+    }
+
+    /// Kills everything that acts.
+    pub async fn kill(&mut self) {
+        self.running = None;
+        // Aborted tasks go at their next turn.
+        sleep(Duration::from_millis(1)).await;
+    }
+
+    /// Applies the objects of a YAML text, in their order, as `kubectl apply --server-side` does.
+    pub async fn apply(&self, yaml: &str) -> Result<(), WorldError> {
+        let documents: Vec<Value> = serde_saphyr::from_multiple(yaml)
+            .map_err(|error| WorldError::Manifest { reason: error.without_snippet().to_string() })?;
+        let objects: Vec<Value> = documents.into_iter().filter(|document| !document.is_null()).collect();
+        self.apply_objects(&objects).await
+    }
+
+    /// Applies objects in the name of the user, in their order.
+    pub async fn apply_objects(&self, objects: &[Value]) -> Result<(), WorldError> {
+        for object in objects {
+            self.apply_object(object).await?;
+        }
+        Ok(())
+    }
+
+    /// Applies one object in the name of the user.
+    pub async fn apply_object(&self, object: &Value) -> Result<DynamicObject, WorldError> {
+        let wrong = |reason: &str| WorldError::Manifest { reason: reason.to_owned() };
+        let api_version =
+            object["apiVersion"].as_str().ok_or_else(|| wrong("an object has no apiVersion"))?;
+        let kind = object["kind"].as_str().ok_or_else(|| wrong("an object has no kind"))?;
+        let name = object["metadata"]["name"].as_str().ok_or_else(|| wrong("an object has no name"))?;
+        let (resource, namespaced) = self.resource(api_version, kind).await?;
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
+        let path = <DynamicObject as kube::Resource>::url_path(&resource, namespaced.then_some(namespace));
+        let parameters = PatchParams::apply("user").force();
+        let request = Request::new(path).patch(name, &parameters, &Patch::Apply(object));
+        let refused = |error: kube::Error| self.refused(&format!("apply {kind} {name}"), &error);
+        let request = request.map_err(|error| refused(kube::Error::BuildRequest(error)))?;
+        self.client.request(request).await.map_err(refused)
+    }
+
+    /// Merges a patch into an object in the name of the user.
+    pub async fn patch<K: Kind>(&self, key: &ObjectKey, patch: Value) -> Result<K, WorldError>
+    where
+        K::DynamicType: Default,
+    {
+        let dynamic = K::DynamicType::default();
+        let path = Request::new(K::url_path(&dynamic, key.namespace()));
+        let refused =
+            |error: kube::Error| self.refused(&format!("patch {} {key}", K::kind(&dynamic)), &error);
+        let request = path.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch));
+        let request = request.map_err(|error| refused(kube::Error::BuildRequest(error)))?;
+        self.client.request(request).await.map_err(refused)
+    }
+
+    /// Deletes an object in the name of the user.
+    pub async fn delete<K: Kind>(&self, key: &ObjectKey) -> Result<(), WorldError>
+    where
+        K::DynamicType: Default,
+    {
+        let dynamic = K::DynamicType::default();
+        let path = Request::new(K::url_path(&dynamic, key.namespace()));
+        let refused =
+            |error: kube::Error| self.refused(&format!("delete {} {key}", K::kind(&dynamic)), &error);
+        let request = path.delete(&key.name, &kube::api::DeleteParams::background());
+        let request = request.map_err(|error| refused(kube::Error::BuildRequest(error)))?;
+        self.client.request_status::<K>(request).await.map(|_| ()).map_err(refused)
+    }
+
+    /// All objects of a kind, as they are in the store now.
+    pub fn list<K: Kind>(&self) -> Vec<K>
+    where
+        K::DynamicType: Default,
+    {
+        let Ok(resource) = Resource::new(&resource_of::<K>()) else { return Vec::new() };
+        let snapshot = self.server.store().snapshot();
+        snapshot.list(&Scope::Resource(resource)).filter_map(|object| decode(object.value())).collect()
+    }
+
+    /// One object, as it is in the store now.
+    pub fn get<K: Kind>(&self, key: &ObjectKey) -> Option<K>
+    where
+        K::DynamicType: Default,
+    {
+        let resource = Resource::new(&resource_of::<K>()).ok()?;
+        let key = windlass_store::Key::new(&resource, &key.namespace, &key.name).ok()?;
+        decode(self.server.store().get(&key)?.value())
+    }
+
+    /// Looks at every write from now on. A rule that is broken ends the next [`World::run_until`].
+    pub fn observe(&self, observer: impl Observer) {
+        self.recorder.add(observer);
+    }
+
+    /// Lets time pass until something is true, for at most `limit`.
+    ///
+    /// # Errors
+    ///
+    /// If it does not become true, with what is waited on; if a rule is broken.
+    pub async fn run_until(
+        &mut self,
+        goal: &str,
+        limit: Duration,
+        mut reached: impl FnMut(&Self) -> bool,
+    ) -> Result<(), WorldError> {
+        let (begun, deadline) = (Instant::now(), Instant::now() + limit);
+        loop {
+            let idle = self.glance(deadline).await;
+            if let Some(violation) = self.recorder.violation() {
+                return Err(violation.into());
+            }
+            if reached(self) {
+                return Ok(());
+            }
+            let is_final = idle.is_some_and(|idle| idle.until.is_none());
+            if is_final || Instant::now() >= deadline {
+                let (goal, waited) = (goal.to_owned(), begun.elapsed());
+                return Err(NotReached { goal, waited, is_final, waiting_on: self.waiting_on() }.into());
+            }
+            if let Some(until) = idle.and_then(|idle| idle.until) {
+                let wait = Duration::try_from(until.duration_since(self.clock.now())).unwrap_or_default();
+                sleep_until((Instant::now() + wait).min(deadline)).await;
+            }
+        }
+    }
+
+    /// Lets time pass until nothing will happen any more.
+    pub async fn run_until_idle(&mut self, limit: Duration) -> Result<(), WorldError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let idle = self.glance(deadline).await;
+            if let Some(violation) = self.recorder.violation() {
+                return Err(violation.into());
+            }
+            match idle.map(|idle| idle.until) {
+                Some(None) => return Ok(()),
+                Some(Some(until)) => {
+                    let wait = Duration::try_from(until.duration_since(self.clock.now())).unwrap_or_default();
+                    sleep_until((Instant::now() + wait).min(deadline)).await;
+                }
+                None => {}
+            }
+            if Instant::now() >= deadline {
+                let goal = "nothing left to do".to_owned();
+                let waiting_on = self.waiting_on();
+                return Err(NotReached { goal, waited: limit, is_final: false, waiting_on }.into());
+            }
+        }
+    }
+
+    /// Waits until everybody is idle, or for a moment.
+    async fn glance(&mut self, deadline: Instant) -> Option<Idle> {
+        let Some(manager) = self.running.as_ref().map(|running| running.manager().clone()) else {
+            sleep_until(deadline).await;
+            return None;
+        };
+        tokio::select! {
+            biased;
+            idle = manager.idle() => Some(idle),
+            () = sleep_until((Instant::now() + GLANCE).min(deadline)) => None,
+        }
+    }
+
+    /// Lets everything run until it ends by itself, which only a fault can make it do, or until it has nothing to do
+    /// before `limit`. Says how it ended, if it did.
+    pub async fn run_to_the_end(&mut self, limit: Duration) -> Option<Ended> {
+        let running = self.running.as_mut()?;
+        tokio::select! {
+            biased;
+            ended = running.ended() => {
+                self.running = None;
+                Some(ended)
+            }
+            () = sleep(limit) => None,
+        }
+    }
+
+    /// Whether everything that acts was stopped by a fault.
+    pub fn has_crashed(&self) -> bool {
+        self.running.as_ref().is_none_or(Running::has_ended)
+    }
+
+    /// What those who act say that they wait on.
+    pub fn waiting_on(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(running) = &self.running {
+            for failing in running.manager().failing() {
+                lines.push(format!("{} {}: {}", failing.controller, failing.key, failing.error));
+            }
+            for watch in running.manager().watches().into_iter().filter(|watch| !watch.connected) {
+                let reason = watch.last_error.unwrap_or_else(|| "not connected".to_owned());
+                lines.push(format!("the watch of {}: {reason}", watch.kind));
+            }
+        }
+        lines.extend(crate::waiting::lines(self));
+        lines
+    }
+
+    /// Faults to inject.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// The manager of everything that acts, while it does.
+    pub fn manager(&self) -> Option<&Manager> {
+        self.running.as_ref().map(Running::manager)
+    }
+
+    /// How many reconciles there were since the last start, of all controllers.
+    pub fn reconciles(&self) -> u64 {
+        let metrics = self.manager().map(Manager::metrics).unwrap_or_default();
+        metrics.values().map(|metrics| metrics.reconciles).sum()
+    }
+
+    /// A client that may do everything.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The API.
+    pub fn server(&self) -> &ApiServer {
+        &self.server
+    }
+
+    /// The time.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    async fn resource(&self, api_version: &str, kind: &str) -> Result<(ApiResource, bool), WorldError> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let path =
+            if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+        let what = format!("find {kind} in {api_version}");
+        let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError);
+        let list: Value = match request {
+            Ok(request) => self.client.request(request).await,
+            Err(error) => Err(error),
+        }
+        .map_err(|error| self.refused(&what, &error))?;
+        let resources = list["resources"].as_array().cloned().unwrap_or_default();
+        let found = resources.iter().find(|resource| {
+            resource["kind"] == kind && !resource["name"].as_str().unwrap_or_default().contains('/')
+        });
+        let Some(found) = found else {
+            return Err(WorldError::Refused { what, reason: "there is no such kind".to_owned() });
+        };
+        let resource = ApiResource {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            plural: found["name"].as_str().unwrap_or_default().to_owned(),
+        };
+        Ok((resource, found["namespaced"] == true))
+    }
+
+    fn refused(&self, what: &str, error: &kube::Error) -> WorldError {
+        WorldError::Refused { what: what.to_owned(), reason: windlass_reconcile::describe_error(error) }
+    }
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World")
+            .field("now", &self.now())
+            .field("starts", &self.starts)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The key of an object in the namespace in which worlds have everything.
+pub fn key(name: &str) -> ObjectKey {
+    ObjectKey::new("default", name)
+}
+
+pub(crate) fn name_of<K: kube::Resource>(object: &K) -> String {
+    object.name_any()
+}
