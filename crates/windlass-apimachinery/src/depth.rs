@@ -20,8 +20,8 @@ pub struct TooDeep;
 
 /// Refuses a document nested deeper than [`MAX_DEPTH`], not counting what `managedFields` need.
 ///
-/// Does not recurse itself, so it is safe on any document that exists. The functions of this crate
-/// that take a document from a client call it before they recurse.
+/// Recurses no deeper than that itself, so it is safe on any document that exists. The functions of this
+/// crate that take a document from a client call it before they recurse.
 pub fn check(document: &Value) -> Result<(), TooDeep> {
     let Some(owners) = document.pointer("/metadata/managedFields") else {
         return walk(document, MAX_DEPTH, None).map(|_| ());
@@ -43,20 +43,24 @@ pub(crate) fn check_below(value: &Value, above: usize) -> Result<usize, TooDeep>
 }
 
 /// Counts the values of a document that is at most `limit` deep. Passes by the value at `except`.
+///
+/// Recurses no deeper than the limit, which any stack has room for.
 fn walk(document: &Value, limit: usize, except: Option<&Value>) -> Result<usize, TooDeep> {
-    let mut open = vec![(document, limit)];
-    let mut seen = 0;
-    while let Some((value, left)) = open.pop() {
-        seen += 1;
-        if except.is_some_and(|except| std::ptr::eq(except, value)) {
-            continue;
+    let mut seen = 1;
+    let mut inside = |value: &Value| -> Result<(), TooDeep> {
+        if value.is_array() || value.is_object() {
+            seen += walk(value, limit - 1, except)?;
+        } else {
+            seen += 1;
         }
-        match value {
-            Value::Array(_) | Value::Object(_) if left == 0 => return Err(TooDeep),
-            Value::Array(items) => open.extend(items.iter().map(|item| (item, left - 1))),
-            Value::Object(fields) => open.extend(fields.values().map(|field| (field, left - 1))),
-            _ => {}
-        }
+        Ok(())
+    };
+    match document {
+        _ if except.is_some_and(|except| std::ptr::eq(except, document)) => {}
+        Value::Array(_) | Value::Object(_) if limit == 0 => return Err(TooDeep),
+        Value::Array(items) => items.iter().try_for_each(&mut inside)?,
+        Value::Object(fields) => fields.values().try_for_each(&mut inside)?,
+        _ => {}
     }
     Ok(seen)
 }
@@ -84,7 +88,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn ten_thousand_levels_are_refused_without_recursion() {
+    fn ten_thousand_levels_are_refused_without_going_down_all_of_them() {
         let document = nested(10_000);
         assert_eq!(check(&document), Err(TooDeep));
         dismantle(document);

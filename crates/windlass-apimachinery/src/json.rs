@@ -105,15 +105,15 @@ fn whole(number: &Number) -> Option<i128> {
 }
 
 fn compare_objects(left: &Map<String, Value>, right: &Map<String, Value>) -> Ordering {
-    let sorted = |map: &Map<String, Value>| {
-        let mut keys: Vec<String> = map.keys().cloned().collect();
+    fn sorted(map: &Map<String, Value>) -> Vec<&String> {
+        let mut keys: Vec<&String> = map.keys().collect();
         keys.sort();
         keys
-    };
+    }
     // Sorted here because the map keeps insertion order when any crate of the build asks for it.
     let (left_keys, right_keys) = (sorted(left), sorted(right));
     let by_value = || {
-        let values = left_keys.iter().map(|key| compare(&left[key], &right[key]));
+        let values = left_keys.iter().map(|key| compare(&left[*key], &right[*key]));
         values.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     };
     left_keys.cmp(&right_keys).then_with(by_value)

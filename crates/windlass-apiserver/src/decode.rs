@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
 
 /// A document, and the fields that it gives more than once: the last one counts.
@@ -17,7 +18,7 @@ pub(crate) struct Document {
 pub(crate) fn json(bytes: &[u8]) -> Result<Document, serde_json::Error> {
     let mut duplicates = BTreeSet::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Seed { path: String::new(), duplicates: &mut duplicates }.deserialize(&mut deserializer)?;
+    let value = Seed { place: Place::Root, duplicates: &mut duplicates }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(Document { value, duplicates: duplicates.into_iter().collect() })
 }
@@ -53,8 +54,27 @@ pub(crate) fn describe(error: &serde_json::Error, bytes: &[u8]) -> String {
 }
 
 struct Seed<'a> {
-    path: String,
+    place: Place<'a>,
     duplicates: &'a mut BTreeSet<String>,
+}
+
+/// Where a value stands. Becomes text only when there is something to report.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Root,
+    Field(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Field(above, name) => write!(f, "{above}.{name}"),
+            Self::Item(above, index) => write!(f, "{above}[{index}]"),
+        }
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {
@@ -103,8 +123,8 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
         loop {
-            let path = format!("{}[{}]", self.path, items.len());
-            match sequence.next_element_seed(Seed { path, duplicates: self.duplicates })? {
+            let place = Place::Item(&self.place, items.len());
+            match sequence.next_element_seed(Seed { place, duplicates: self.duplicates })? {
                 Some(item) => items.push(item),
                 None => return Ok(Value::Array(items)),
             }
@@ -114,12 +134,18 @@ impl<'de> Visitor<'de> for Seed<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
         while let Some(name) = map.next_key::<String>()? {
-            let path = if self.path.is_empty() { name.clone() } else { format!("{}.{name}", self.path) };
-            if fields.contains_key(&name) {
-                self.duplicates.insert(path.clone());
+            let place = Place::Field(&self.place, &name);
+            let value = map.next_value_seed(Seed { place, duplicates: self.duplicates })?;
+            match fields.entry(name) {
+                Entry::Vacant(field) => {
+                    field.insert(value);
+                }
+                Entry::Occupied(mut field) => {
+                    let path = Place::Field(&self.place, field.key()).to_string();
+                    self.duplicates.insert(path);
+                    field.insert(value);
+                }
             }
-            let value = map.next_value_seed(Seed { path, duplicates: self.duplicates })?;
-            fields.insert(name, value);
         }
         Ok(Value::Object(fields))
     }

@@ -19,7 +19,7 @@ use crate::registry::{Conversions, ConvertFn, Registry};
 use crate::service::Service;
 use crate::stored::{meta, parse};
 use crate::tokens::{API, TokenKey};
-use crate::webhook::{self, ServiceResolver};
+use crate::webhook::{self, Directory, ServiceResolver};
 
 /// How to run a server.
 #[derive(Clone, Default)]
@@ -153,7 +153,7 @@ pub(crate) struct Inner {
     pub(crate) token_key: TokenKey,
     pub(crate) ca_bundle: String,
     pub(crate) openapi: openapi::Cache,
-    pub(crate) service_resolver: Option<ServiceResolver>,
+    pub(crate) directory: Directory,
     pub(crate) webhooks: webhook::Cache,
 }
 
@@ -174,6 +174,7 @@ impl ApiServer {
             Some(key) => key,
             None => secret()?,
         };
+        let directory = Directory { store: store.clone(), resolver: options.service_resolver };
         let inner = Arc::new(Inner {
             store,
             registry: ArcSwap::from_pointee(Registry::new()),
@@ -190,7 +191,7 @@ impl ApiServer {
             token_key: TokenKey::new(token_key),
             ca_bundle: options.ca_bundle,
             openapi: openapi::Cache::default(),
-            service_resolver: options.service_resolver,
+            directory,
             webhooks: webhook::Cache::default(),
         });
         let running = Arc::new(StopOnDrop(Arc::clone(&inner)));
@@ -273,7 +274,9 @@ impl Inner {
         let snapshot = self.store.snapshot();
         let objects = snapshot.list(&definitions.scope(None));
         let parsed = objects.filter_map(|object| Some((object.as_ref(), parse(object).ok()?)));
-        self.registry.store(Arc::new(before.rebuilt(parsed, &self.conversions)));
+        self.registry.store(Arc::new(
+            before.rebuilt(parsed, &self.conversions, |crd| webhook::conversion_of(crd, &self.directory)),
+        ));
     }
 
     /// A random uid.

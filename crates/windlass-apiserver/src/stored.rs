@@ -1,5 +1,6 @@
 //! Objects as the store has them, and as a version of their resource shows them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -98,21 +99,25 @@ impl Resource {
     }
 
     /// An object of this version as the store keeps it.
-    pub(crate) fn to_storage(&self, mut value: Value) -> Result<Value, Failure> {
+    fn to_storage<'v>(&self, value: &'v Value) -> Result<Cow<'v, Value>, Failure> {
+        let is_same = self.version == self.storage_version && !matches!(self.conversion, Conversion::Events);
+        if is_same {
+            return Ok(Cow::Borrowed(value));
+        }
+        let mut value = value.clone();
+        let (from, to) = (self.api_version(), self.storage_api_version());
         match &self.conversion {
             Conversion::Events => {
                 event_to_core(&mut value);
                 value["apiVersion"] = "v1".into();
             }
-            _ if self.version == self.storage_version => {}
-            Conversion::Relabel => value["apiVersion"] = self.storage_api_version().into(),
+            Conversion::Relabel => value["apiVersion"] = to.into(),
             Conversion::Function(convert) => {
-                let (from, to) = (self.api_version(), self.storage_api_version());
                 convert(&mut value, &from, &to).map_err(Failure::internal)?;
                 value["apiVersion"] = to.into();
             }
         }
-        Ok(value)
+        Ok(Cow::Owned(value))
     }
 
     /// An object of this version as another version shows it.
@@ -120,15 +125,18 @@ impl Resource {
         if self.version == other.version {
             return Ok(value);
         }
-        let mut value = self.to_storage(value)?;
+        let mut value = self.to_storage(&value)?.into_owned();
         other.convert_from_storage(&mut value)?;
         Ok(value)
     }
 
-    /// An object of this version as bytes for the store, with a gap for its revision.
-    pub(crate) fn to_store(&self, value: Value) -> Result<store::Value, Failure> {
-        let stamped = stamped(&self.to_storage(value)?, self.layout());
-        Ok(store::Value::stamped(stamped.before, stamped.after))
+    /// An object of this version as bytes for the store, with a gap for its revision, and with what would
+    /// otherwise have to be read from the bytes again.
+    pub(crate) fn to_store(&self, value: &Value) -> Result<store::Value, Failure> {
+        let value = self.to_storage(value)?;
+        let stamped = stamped(&value, self.layout());
+        let meta = value.get("metadata").map(Meta::deserialize).and_then(Result::ok).unwrap_or_default();
+        Ok(store::Value::stamped(stamped.before, stamped.after).with_meta(Arc::new(meta)))
     }
 
     /// Drops what the schema of today does not know and fills in its defaults.

@@ -29,6 +29,9 @@ use windlass_store::{History, Store};
 /// it was asked, and on `/version` it says in which version it saw the object.
 fn verdict(path: &str, review: &Value) -> Value {
     let request = &review["request"];
+    if path == "/convert" {
+        return converted(request);
+    }
     let annotation = |name: &str, value: &str| {
         json!([{"op": "test", "path": "/apiVersion", "value": request["object"]["apiVersion"]},
             {"op": "add", "path": "/metadata/annotations", "value": {name: value}}])
@@ -45,6 +48,23 @@ fn verdict(path: &str, review: &Value) -> Value {
     json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": {
         "uid": request["uid"], "allowed": allowed, "status": {"message": "not this name", "code": 403},
         "patchType": "JSONPatch", "patch": STANDARD.encode(patch.to_string()),
+    }})
+}
+
+/// What is `spec.color` in version 1 is `spec.paint` in version 2.
+fn converted(request: &Value) -> Value {
+    let mut object = request["objects"][0].clone();
+    let to = request["desiredAPIVersion"].as_str().unwrap();
+    let (from, name) = if to.ends_with("v1") { ("paint", "color") } else { ("color", "paint") };
+    object["apiVersion"] = to.into();
+    object["spec"][name] = object["spec"][from].take();
+    object["spec"].as_object_mut().unwrap().remove(from);
+    let result = match object["spec"][name] == "unspeakable" {
+        true => json!({"status": "Failed", "message": "no word for it"}),
+        false => json!({"status": "Success"}),
+    };
+    json!({"kind": "ConversionReview", "apiVersion": "apiextensions.k8s.io/v1", "response": {
+        "uid": request["uid"], "result": result, "convertedObjects": [object],
     }})
 }
 
@@ -269,4 +289,43 @@ async fn a_webhook_for_one_version_is_asked_about_all_of_them() {
     let created = post(&client, "/apis/demo.test/v1/namespaces/default/gadgets", gadget).await;
     assert_eq!(created["apiVersion"], "demo.test/v1");
     assert_eq!(created["metadata"]["annotations"]["seen-in"], "v2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn versions_of_a_kind_are_converted_by_a_webhook() {
+    let client = client().await;
+    let (url, ca) = webhook().await;
+    let version = |name: &str, field: &str, storage: bool| {
+        let spec = json!({"type": "object", "properties": {field: {"type": "string"}}});
+        json!({"name": name, "served": true, "storage": storage,
+            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}})
+    };
+    let config = json!({"url": url.replace("/hook", "/convert"), "caBundle": STANDARD.encode(ca)});
+    let crd = json!({"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1",
+        "metadata": {"name": "gadgets.demo.test"},
+        "spec": {"group": "demo.test", "scope": "Namespaced", "names": {"plural": "gadgets", "kind": "Gadget"},
+            "versions": [version("v1", "color", false), version("v2", "paint", true)],
+            "conversion": {"strategy": "Webhook",
+                "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": config}}}});
+    post(&client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd).await;
+    let gadget = |color: &str| json!({"apiVersion": "demo.test/v1", "kind": "Gadget", "metadata": {"name": "g"}, "spec": {"color": color}});
+    let path = "/apis/demo.test/v1/namespaces/default/gadgets";
+    let created = post(&client, path, gadget("red")).await;
+    assert_eq!(
+        (&created["apiVersion"], &created["spec"]),
+        (&json!("demo.test/v1"), &json!({"color": "red"}))
+    );
+    let get = async |version: &str| {
+        let path = format!("/apis/demo.test/{version}/namespaces/default/gadgets");
+        let list: Value = client.request(Request::get(path).body(Vec::new()).unwrap()).await.unwrap();
+        list["items"][0]["spec"].clone()
+    };
+    assert_eq!(get("v2").await, json!({"paint": "red"}));
+    assert_eq!(get("v1").await, json!({"color": "red"}));
+    let mut other = gadget("unspeakable");
+    other["metadata"]["name"] = "h".into();
+    let request = Request::post(path).body(other.to_string().into_bytes()).unwrap();
+    let error = client.request::<Value>(request).await.unwrap_err();
+    let why = "conversion webhook for demo.test/v1, Kind=Gadget failed: no word for it";
+    assert!(error.to_string().contains(why), "{error}");
 }

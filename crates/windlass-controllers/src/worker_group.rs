@@ -50,6 +50,16 @@ pub(crate) enum WorkerError {
 }
 
 impl WorkerError {
+    /// What users are told of it in conditions. A write that did not succeed is tried again, and worth a word only if the
+    /// API will not have the object like this.
+    pub(crate) fn for_users(&self) -> Option<String> {
+        match self {
+            Self::Write(error) if !error.is_rejected() => None,
+            Self::Read { .. } => None,
+            error => Some(error.to_string()),
+        }
+    }
+
     pub(crate) fn read(what: impl ToString, error: &kube::Error) -> Self {
         Self::Read { what: what.to_string(), why: describe_error(error) }
     }

@@ -217,6 +217,18 @@ fn machines_are_handed_over_instead_of_deleted() {
         "a version that may not be created may not be reached"
     );
 
+    let told: Vec<String> = match replicas(&giving(3), &[]).unwrap() {
+        Replicas::Move(handover) => handover.passed_over.iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    };
+    assert_eq!(
+        told,
+        [
+            "Machine f is being updated and cannot be handed over",
+            "Machine g has no Node yet and cannot be handed over"
+        ]
+    );
+
     let refused = |receives_from| {
         let state = Observed { moves_to: target(receives_from), ..observed(5, machines.clone()) };
         replicas(&state, &[]).unwrap_err()

@@ -351,6 +351,7 @@ fn a_machine_set_counts_its_machines_and_says_what_it_does() {
             machines: &machines,
             obstacles,
             hold,
+            held: &[],
             complete: true,
             selector: "pool=a",
             now: at(1_800_000_000),
@@ -416,6 +417,17 @@ fn a_machine_set_counts_its_machines_and_says_what_it_does() {
             None,
             "ScalingDown",
             is("True", "ScalingDown", "Scaling down from 3 to 1 replicas"),
+        ),
+        (
+            json!({"spec": {"replicas": 1}}),
+            &[][..],
+            Some(Hold::CreateDisabled),
+            "ScalingDown",
+            is(
+                "True",
+                "ScalingDown",
+                "Scaling down from 3 to 1 replicas\n* Machines are created by the current MachineSet only",
+            ),
         ),
         (
             json!({"spec": {"replicas": null}}),
@@ -523,6 +535,7 @@ fn remediation_is_told_with_what_it_waits_on() {
         machines: &machines,
         obstacles: &[],
         hold: None,
+        held: &[],
         complete: false,
         selector: "pool=a",
         now: at(1_800_000_000),

@@ -14,6 +14,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// A request to the API makes and drops hundreds of small values, which this does in half the time.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Takes Kubernetes clusters through chained upgrades, version by version.
 #[derive(Parser)]
 #[command(version, max_term_width = 110, disable_help_subcommand = true)]

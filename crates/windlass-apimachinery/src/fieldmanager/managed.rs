@@ -142,7 +142,7 @@ pub enum ManagedFieldsError {
 
 /// The most entries of updaters an object keeps. Beyond it the oldest are merged into one, because
 /// clients may use a new name for every write.
-const MAX_UPDATERS: usize = 10;
+pub(super) const MAX_UPDATERS: usize = 10;
 
 /// The manager of what the oldest updaters owned.
 const OLD_UPDATERS: &str = "ancient-changes";
@@ -304,19 +304,35 @@ pub(super) fn is_reset(object: &Value) -> bool {
 /// configuration again and again would wake each other up forever. To be called on the object that
 /// would be stored, after defaulting and admission.
 pub fn settle_timestamps(old: &Value, new: &mut Value) -> bool {
-    let without = |object: &Value| {
-        let mut object = object.clone();
-        ManagedFields::default().store(&mut object);
-        object
-    };
-    let unchanged = match (ManagedFields::of(old), ManagedFields::of(new)) {
-        (Ok(before), Ok(after)) => before.owns_the_same(&after) && without(old) == without(new),
-        _ => old == new,
-    };
+    if !same_apart_from_owners(old, new) {
+        return false;
+    }
+    let owners = "/metadata/managedFields";
+    let unchanged = old.pointer(owners) == new.pointer(owners)
+        || match (ManagedFields::of(old), ManagedFields::of(new)) {
+            (Ok(before), Ok(after)) => before.owns_the_same(&after),
+            _ => false,
+        };
     if unchanged {
         *new = old.clone();
     }
     unchanged
+}
+
+/// Whether two objects differ in nothing but `managedFields`.
+pub(super) fn same_apart_from_owners(left: &Value, right: &Value) -> bool {
+    let (Value::Object(left), Value::Object(right)) = (left, right) else { return left == right };
+    let same = |(name, left): (&String, &Value)| match (left, right.get(name)) {
+        (Value::Object(left), Some(Value::Object(right))) if name == "metadata" => {
+            let count = |fields: &Map<String, Value>| {
+                fields.len() - usize::from(fields.contains_key("managedFields"))
+            };
+            count(left) == count(right)
+                && left.iter().all(|(name, left)| name == "managedFields" || right.get(name) == Some(left))
+        }
+        (left, right) => right == Some(left),
+    };
+    left.len() == right.len() && left.iter().all(same)
 }
 
 /// The name of a manager: the one given, or else what the user agent starts with.

@@ -1,5 +1,6 @@
 //! The field manager: what a write does to `managedFields`, and what an apply does to an object.
 
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value};
@@ -37,7 +38,7 @@ impl Endpoint {
     }
 
     /// The fields that a write here does not change, whatever it says.
-    fn reset_fields(self) -> &'static Set {
+    pub(super) fn reset_fields(self) -> &'static Set {
         static NONE: LazyLock<Set> = LazyLock::new(Set::default);
         static STATUS: LazyLock<Set> = LazyLock::new(|| top_fields(&["status"]));
         static REST: LazyLock<Set> = LazyLock::new(|| top_fields(&["spec", "metadata"]));
@@ -125,10 +126,15 @@ impl FieldManager<'_> {
     /// see [`builtin::blank`](crate::builtin::blank)). `new` is what will be stored, defaulted and
     /// pruned. If the owners cannot be told, because the object does not have its shape, they stay as
     /// they are: validation will refuse the object, and with better words.
-    pub fn update(&self, live: &Value, mut new: Value, manager: &str, now: Timestamp) -> Value {
+    pub fn update(&self, live: &Value, new: Value, manager: &str, now: Timestamp) -> Value {
         if depth::check(live).is_err() || depth::check(&new).is_err() {
             return new;
         }
+        self.quick_update(live, new, manager, now)
+            .unwrap_or_else(|new| self.full_update(live, new, manager, now))
+    }
+
+    pub(super) fn full_update(&self, live: &Value, mut new: Value, manager: &str, now: Timestamp) -> Value {
         let stored = ManagedFields::of(live).unwrap_or_default();
         // Clients send back the owners they read, so these seldom have to be read again.
         let owners = "/metadata/managedFields";
@@ -161,10 +167,25 @@ impl FieldManager<'_> {
         if given.is_some_and(|given| !given.is_null()) {
             return Err(ApplyError::ManagedFieldsGiven);
         }
-        let config = &without_absent_creation(config);
+        let config = &*without_absent_creation(config);
         let shape = self.shape().ok_or_else(|| ApplyError::NotServed(self.api_version.to_owned()))?;
         typed::conform(config, &shape, false)
             .map_err(|problem| ApplyError::Malformed { object: self.describe(config), problem })?;
+        match self.quick_apply(live, config, manager, force, now) {
+            Some(object) => Ok(object),
+            None => self.full_apply(live, config, manager, force, now),
+        }
+    }
+
+    pub(super) fn full_apply(
+        &self,
+        live: &Value,
+        config: &Value,
+        manager: &str,
+        force: bool,
+        now: Timestamp,
+    ) -> Result<Value, ApplyError> {
+        let shape = self.shape().ok_or_else(|| ApplyError::NotServed(self.api_version.to_owned()))?;
         let stored = ManagedFields::of(live)?;
         let live_object = without_owners(live);
         typed::conform(&live_object, &shape, true)
@@ -253,7 +274,7 @@ impl FieldManager<'_> {
         ManagedFields::of(new).ok().filter(|managed| !managed.managers.is_empty())
     }
 
-    fn shape(&self) -> Option<Arc<Shape>> {
+    pub(super) fn shape(&self) -> Option<Arc<Shape>> {
         self.versions.shape(self.api_version)
     }
 
@@ -262,7 +283,7 @@ impl FieldManager<'_> {
         Updater { versions: self.versions, api_version: self.api_version, shape, reset }
     }
 
-    fn check_type(&self, object: &Value) -> Result<(), ApplyError> {
+    pub(super) fn check_type(&self, object: &Value) -> Result<(), ApplyError> {
         let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
         if api_version == self.api_version && kind == self.kind {
@@ -272,7 +293,7 @@ impl FieldManager<'_> {
         Err(ApplyError::WrongType { group: group.into(), version: version.into(), kind: kind.into() })
     }
 
-    fn blank(&self) -> Value {
+    pub(super) fn blank(&self) -> Value {
         if builtin::is_known(self.api_version, self.kind) {
             return builtin::blank(self.api_version, self.kind);
         }
@@ -291,7 +312,7 @@ impl FieldManager<'_> {
 }
 
 /// What identifies an object and what the server itself keeps about it belongs to nobody.
-static NEVER_OWNED: LazyLock<Set> = LazyLock::new(|| {
+pub(super) static NEVER_OWNED: LazyLock<Set> = LazyLock::new(|| {
     let metadata = [
         "name",
         "namespace",
@@ -322,12 +343,13 @@ fn without_owners(object: &Value) -> Value {
 }
 
 /// Clients written in Go send `creationTimestamp: null`, which must not erase the stored one.
-fn without_absent_creation(config: &Value) -> Value {
+fn without_absent_creation(config: &Value) -> Cow<'_, Value> {
+    if !config.pointer("/metadata/creationTimestamp").is_some_and(Value::is_null) {
+        return Cow::Borrowed(config);
+    }
     let mut config = config.clone();
-    if let Some(Value::Object(metadata)) = config.get_mut("metadata")
-        && metadata.get("creationTimestamp").is_some_and(Value::is_null)
-    {
+    if let Some(Value::Object(metadata)) = config.get_mut("metadata") {
         metadata.remove("creationTimestamp");
     }
-    config
+    Cow::Owned(config)
 }

@@ -6,10 +6,14 @@
 //! `managedFields`, and the algorithm that moves ownership.
 
 mod conflict;
+mod entries;
 mod last_applied;
 mod managed;
 mod manager;
 mod path;
+mod quick;
+#[cfg(test)]
+mod quick_tests;
 mod set;
 mod shape;
 pub mod typed;

@@ -1,9 +1,9 @@
 //! Paths to fields: how the API names a field, an element of a list by its keys, by its value or by
 //! its position.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::json::Ordered;
 
@@ -48,15 +48,34 @@ impl PathElement {
 
     /// The key in `fieldsV1`: `f:spec`, `k:{"port":80}`, `v:"a"`, `i:0`.
     pub fn encode(&self) -> String {
+        let mut key = String::with_capacity(32);
+        self.encode_into(&mut key);
+        key
+    }
+
+    /// Appends the key in `fieldsV1`.
+    pub(super) fn encode_into(&self, key: &mut String) {
         match self {
-            PathElement::Field(name) => format!("f:{name}"),
-            PathElement::Key(keys) => {
-                let object: Map<String, Value> =
-                    keys.iter().map(|(name, Ordered(value))| (name.clone(), value.clone())).collect();
-                format!("k:{}", Value::Object(object))
+            PathElement::Field(name) => {
+                key.push_str("f:");
+                key.push_str(name);
             }
-            PathElement::Value(Ordered(value)) => format!("v:{value}"),
-            PathElement::Index(index) => format!("i:{index}"),
+            PathElement::Key(keys) => {
+                key.push_str("k:{");
+                for (index, (name, Ordered(value))) in keys.iter().enumerate() {
+                    key.push_str(if index > 0 { ",\"" } else { "\"" });
+                    push_escaped(name, key);
+                    key.push_str("\":");
+                    push_json(value, key);
+                }
+                key.push('}');
+            }
+            PathElement::Value(Ordered(value)) => {
+                key.push_str("v:");
+                push_json(value, key);
+            }
+            // Writing to a string cannot fail.
+            PathElement::Index(index) => drop(write!(key, "i:{index}")),
         }
     }
 
@@ -75,6 +94,29 @@ impl PathElement {
             "i" => Some(PathElement::Index(rest.parse().map_err(|_| malformed())?)),
             _ => None,
         })
+    }
+}
+
+fn push_json(value: &Value, text: &mut String) {
+    match value {
+        Value::String(plain) => {
+            text.push('"');
+            push_escaped(plain, text);
+            text.push('"');
+        }
+        // Writing to a string cannot fail.
+        other => drop(write!(text, "{other}")),
+    }
+}
+
+/// Appends the inside of a JSON string.
+fn push_escaped(plain: &str, text: &mut String) {
+    let needs_escape = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    if plain.bytes().any(needs_escape) {
+        let quoted = Value::from(plain).to_string();
+        text.push_str(&quoted[1..quoted.len() - 1]);
+    } else {
+        text.push_str(plain);
     }
 }
 

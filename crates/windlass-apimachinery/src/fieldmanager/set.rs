@@ -1,6 +1,7 @@
 //! Sets of field paths, kept as a trie, and their form in `managedFields`.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde_json::{Map, Value};
 
@@ -22,6 +23,13 @@ struct Node {
 impl Node {
     fn is_empty(&self) -> bool {
         !self.member && self.below.is_empty()
+    }
+
+    fn to_fields_v1((element, node): (&PathElement, &Node)) -> (String, Value) {
+        let itself =
+            (node.member && !node.below.is_empty()).then(|| (".".to_owned(), Value::Object(Map::new())));
+        let below = node.below.nodes.iter().map(Node::to_fields_v1);
+        (element.encode(), Value::Object(itself.into_iter().chain(below).collect()))
     }
 }
 
@@ -130,6 +138,50 @@ impl Set {
         })
     }
 
+    /// Takes the members of another set away, as [`difference`](Self::difference) does.
+    pub(crate) fn subtract(&mut self, other: &Set) {
+        for (element, theirs) in &other.nodes {
+            let Some(ours) = self.nodes.get_mut(element) else { continue };
+            ours.member &= !theirs.member;
+            ours.below.subtract(&theirs.below);
+            if ours.is_empty() {
+                self.nodes.remove(element);
+            }
+        }
+    }
+
+    /// Takes the members of another set and all inside them away, as
+    /// [`recursive_difference`](Self::recursive_difference) does.
+    pub(crate) fn subtract_recursively(&mut self, other: &Set) {
+        for (element, theirs) in &other.nodes {
+            let Some(ours) = self.nodes.get_mut(element) else { continue };
+            ours.below.subtract_recursively(&theirs.below);
+            if theirs.member || ours.is_empty() {
+                self.nodes.remove(element);
+            }
+        }
+    }
+
+    /// Adds the members of another set without copying them.
+    pub(crate) fn absorb(&mut self, other: Set) {
+        if self.nodes.is_empty() {
+            *self = other;
+            return;
+        }
+        for (element, theirs) in other.nodes {
+            match self.nodes.entry(element) {
+                Entry::Vacant(place) => {
+                    place.insert(theirs);
+                }
+                Entry::Occupied(mut ours) => {
+                    let ours = ours.get_mut();
+                    ours.member |= theirs.member;
+                    ours.below.absorb(theirs.below);
+                }
+            }
+        }
+    }
+
     /// The members that have no members inside them.
     pub fn leaves(&self) -> Set {
         self.filter_map(|_, node| {
@@ -168,24 +220,19 @@ impl Set {
         }
     }
 
+    /// Adds an element at the root of this set, to what is there already.
+    pub(crate) fn add(&mut self, element: PathElement, member: bool, below: Set) {
+        if !member && below.is_empty() {
+            return;
+        }
+        let node = self.nodes.entry(element).or_default();
+        node.member |= member;
+        node.below.absorb(below);
+    }
+
     /// The `fieldsV1` of a `managedFields` entry.
     pub fn to_fields_v1(&self) -> Value {
-        let mut object = Map::new();
-        for (element, node) in &self.nodes {
-            let mut below = match node.below.to_fields_v1() {
-                Value::Object(below) => below,
-                _ => Map::new(),
-            };
-            if node.member && !below.is_empty() {
-                // First, where the map keeps the order of insertion; sorted maps put it first anyway.
-                let mut with_self = Map::new();
-                with_self.insert(".".into(), Value::Object(Map::new()));
-                with_self.append(&mut below);
-                below = with_self;
-            }
-            object.insert(element.encode(), Value::Object(below));
-        }
-        Value::Object(object)
+        Value::Object(self.nodes.iter().map(Node::to_fields_v1).collect())
     }
 
     /// Reads the `fieldsV1` of a `managedFields` entry.

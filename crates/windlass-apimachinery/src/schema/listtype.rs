@@ -17,11 +17,15 @@ pub(super) fn check(object: &Value, schema: &Schema) -> Vec<Cause> {
 
 /// The positions at which a value occurs for the second time. Third times are not reported.
 pub(super) fn duplicates<'a>(values: impl Iterator<Item = &'a Value>) -> Vec<usize> {
+    repeated(values.map(Ordered))
+}
+
+fn repeated<K: Ord>(keys: impl Iterator<Item = K>) -> Vec<usize> {
     // Looked up rather than searched: a million elements must not take a million comparisons each.
-    let mut seen: BTreeMap<Ordered<&'a Value>, usize> = BTreeMap::new();
+    let mut seen: BTreeMap<K, usize> = BTreeMap::new();
     let mut repeated = Vec::new();
-    for (index, value) in values.enumerate() {
-        let times = seen.entry(Ordered(value)).or_default();
+    for (index, key) in keys.enumerate() {
+        let times = seen.entry(key).or_default();
         *times += 1;
         if *times == 2 {
             repeated.push(index);
@@ -77,9 +81,9 @@ fn map_duplicates(items: &[Value], keys: &[String], path: &mut FieldPath, causes
         let present = keys.iter().filter_map(|key| item.get(key).map(|value| (key.clone(), value.clone())));
         Value::Object(present.collect::<Map<_, _>>())
     };
-    let found: Vec<Value> = items.iter().map(key_of).collect();
-    for index in duplicates(found.iter()) {
-        push_duplicate(&found[index], index, path, causes);
+    let values = |item| keys.iter().map(|key| Value::get(item, key).map(Ordered)).collect::<Vec<_>>();
+    for index in repeated(items.iter().map(values)) {
+        push_duplicate(&key_of(&items[index]), index, path, causes);
     }
 }
 

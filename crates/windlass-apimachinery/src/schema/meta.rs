@@ -1,5 +1,7 @@
 //! The built-in schema of `metadata`, which every object has whatever its own schema says.
 
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use crate::json::type_name;
@@ -67,7 +69,15 @@ pub struct MetadataError {
 
 /// Refuses metadata whose fields have the wrong types. Unknown fields do not matter here.
 pub fn check_metadata(metadata: &Value) -> Result<(), MetadataError> {
-    check_fields(metadata, OBJECT_META, "metadata")
+    check_fields(metadata, OBJECT_META).map_err(|error| error.inside(format_args!("metadata")))
+}
+
+impl MetadataError {
+    /// The same error, seen from what contains it: its place is only made when there is one to name.
+    fn inside(mut self, place: fmt::Arguments<'_>) -> Self {
+        self.field = format!("{place}{}", self.field);
+        self
+    }
 }
 
 /// Drops what is not metadata and reports its paths; drops what says nothing, as `null` and `{}`.
@@ -84,14 +94,14 @@ pub(super) fn prune_metadata(metadata: &mut Value, path: &str, unknown: &mut Vec
         };
         if let (Kind::Objects(known), Value::Array(items)) = (kind, &mut *value) {
             for (index, item) in items.iter_mut().enumerate() {
-                prune_item(item, known, &format!("{path}.{name}[{index}]"), unknown);
+                prune_item(item, known, format_args!("{path}.{name}[{index}]"), unknown);
             }
         }
         name == "managedFields" && value.is_array() || !is_empty(value)
     });
 }
 
-fn prune_item(item: &mut Value, known: &[(&str, Kind)], path: &str, unknown: &mut Vec<String>) {
+fn prune_item(item: &mut Value, known: &[(&str, Kind)], path: fmt::Arguments<'_>, unknown: &mut Vec<String>) {
     let Value::Object(fields) = item else { return };
     fields.retain(|name, value| {
         let is_known = known.iter().any(|(known, _)| known == name);
@@ -112,54 +122,53 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn check_fields(value: &Value, known: &[(&str, Kind)], path: &str) -> Result<(), MetadataError> {
-    let fields = object(value, path)?;
-    for (name, value) in fields {
+fn check_fields(value: &Value, known: &[(&str, Kind)]) -> Result<(), MetadataError> {
+    for (name, value) in object(value)? {
         if let Some((_, kind)) = known.iter().find(|(known, _)| known == name) {
-            check(value, *kind, &format!("{path}.{name}"))?;
+            check(value, *kind).map_err(|error| error.inside(format_args!(".{name}")))?;
         }
     }
     Ok(())
 }
 
-fn check(value: &Value, kind: Kind, path: &str) -> Result<(), MetadataError> {
+fn check(value: &Value, kind: Kind) -> Result<(), MetadataError> {
     if value.is_null() {
         return Ok(());
     }
     match kind {
         Kind::Anything => Ok(()),
-        Kind::Text => ensure(value.is_string(), value, "string", path),
-        Kind::Integer => ensure(value.is_i64() || value.is_u64(), value, "integer", path),
-        Kind::Flag => ensure(value.is_boolean(), value, "boolean", path),
-        Kind::TextMap => {
-            let entries = object(value, path)?;
-            entries.iter().try_for_each(|(key, value)| check(value, Kind::Text, &format!("{path}.{key}")))
-        }
-        Kind::TextList => array(value, path)?
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, value)| check(value, Kind::Text, &format!("{path}[{index}]"))),
-        Kind::Objects(known) => array(value, path)?
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, value)| check_fields(value, known, &format!("{path}[{index}]"))),
+        Kind::Text => ensure(value.is_string(), value, "string"),
+        Kind::Integer => ensure(value.is_i64() || value.is_u64(), value, "integer"),
+        Kind::Flag => ensure(value.is_boolean(), value, "boolean"),
+        Kind::TextMap => object(value)?.iter().try_for_each(|(key, value)| {
+            check(value, Kind::Text).map_err(|error| error.inside(format_args!(".{key}")))
+        }),
+        Kind::TextList => check_items(value, |item| check(item, Kind::Text)),
+        Kind::Objects(known) => check_items(value, |item| check_fields(item, known)),
     }
 }
 
-fn object<'a>(value: &'a Value, path: &str) -> Result<&'a Map<String, Value>, MetadataError> {
-    value.as_object().ok_or_else(|| wrong(value, "object", path))
+fn check_items(
+    value: &Value,
+    check: impl Fn(&Value) -> Result<(), MetadataError>,
+) -> Result<(), MetadataError> {
+    let items = value.as_array().ok_or_else(|| wrong(value, "array"))?;
+    items
+        .iter()
+        .enumerate()
+        .try_for_each(|(index, item)| check(item).map_err(|error| error.inside(format_args!("[{index}]"))))
 }
 
-fn array<'a>(value: &'a Value, path: &str) -> Result<&'a Vec<Value>, MetadataError> {
-    value.as_array().ok_or_else(|| wrong(value, "array", path))
+fn object(value: &Value) -> Result<&Map<String, Value>, MetadataError> {
+    value.as_object().ok_or_else(|| wrong(value, "object"))
 }
 
-fn ensure(holds: bool, value: &Value, expected: &'static str, path: &str) -> Result<(), MetadataError> {
-    if holds { Ok(()) } else { Err(wrong(value, expected, path)) }
+fn ensure(holds: bool, value: &Value, expected: &'static str) -> Result<(), MetadataError> {
+    if holds { Ok(()) } else { Err(wrong(value, expected)) }
 }
 
-fn wrong(value: &Value, expected: &'static str, path: &str) -> MetadataError {
-    MetadataError { field: path.to_owned(), expected, found: type_name(value) }
+fn wrong(value: &Value, expected: &'static str) -> MetadataError {
+    MetadataError { field: String::new(), expected, found: type_name(value) }
 }
 
 #[cfg(test)]

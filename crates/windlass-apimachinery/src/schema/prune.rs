@@ -48,27 +48,27 @@ impl Walk {
         match value {
             Value::Object(fields) => {
                 let is_resource = root || schema.is_some_and(|schema| schema.embedded_resource);
-                let names: Vec<String> = fields.keys().cloned().collect();
-                for name in names {
-                    let Some(field) = fields.get_mut(&name) else { continue };
-                    let mark = self.path.push(&name);
+                fields.retain(|name, field| {
+                    let mark = self.path.push(name);
+                    let mut is_known = true;
                     if is_resource && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
                         if name == "metadata" {
                             prune_metadata(field, self.path.as_str(), &mut self.unknown);
                         }
                     } else {
-                        match known(schema, &name) {
+                        match known(schema, name) {
                             Known::As(schema) => self.prune(field, Some(schema), false, false),
                             Known::Undescribed => self.prune(field, None, false, false),
                             Known::No if keep_unknown => {}
                             Known::No => {
                                 self.unknown.push(self.path.as_str().to_owned());
-                                fields.remove(&name);
+                                is_known = false;
                             }
                         }
                     }
                     self.path.pop(mark);
-                }
+                    is_known
+                });
             }
             Value::Array(items) => {
                 let schema = schema.and_then(|schema| schema.items.as_deref());

@@ -30,13 +30,17 @@ pub(crate) struct Stamped {
 
 /// An object as bytes, with a gap instead of the text of `metadata.resourceVersion`.
 pub(crate) fn stamped(object: &Value, layout: Layout) -> Stamped {
-    let mut writer = Writer { gap: Some(None), ..Writer::default() };
+    let mut writer = Writer { out: Vec::with_capacity(USUAL), gap: Some(None) };
     writer.object(object, layout);
     let at = writer.gap.flatten().unwrap_or(writer.out.len());
-    let after = Bytes::copy_from_slice(&writer.out[at..]);
-    writer.out.truncate(at);
-    Stamped { before: writer.out.into(), after }
+    // Both are copied into one piece once the revision is known.
+    let mut before = Bytes::from(writer.out);
+    let after = before.split_off(at);
+    Stamped { before, after }
 }
+
+/// What most objects have less than, so that the buffer seldom has to grow.
+const USUAL: usize = 8 * 1024;
 
 #[derive(Default)]
 struct Writer {
@@ -50,9 +54,10 @@ impl Writer {
         let Value::Object(fields) = object else { return self.value(object) };
         let mut names = sorted(fields);
         if layout == Layout::KindFirst {
-            names.sort_by_key(|name| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
+            names
+                .sort_by_key(|(name, _)| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len()));
         }
-        self.fields(fields, names, |writer, name, field| match field {
+        self.fields(names.into_iter(), |writer, name, field| match field {
             Value::Object(metadata) if name == "metadata" && writer.gap.is_some() => {
                 writer.metadata(metadata)
             }
@@ -61,33 +66,32 @@ impl Writer {
     }
 
     fn metadata(&mut self, metadata: &Map<String, Value>) {
+        static ABSENT: Value = Value::Null;
         let mut names = sorted(metadata);
         if !metadata.contains_key(REVISION) {
-            let at = names.partition_point(|name| *name < REVISION);
-            names.insert(at, REVISION);
+            let at = names.partition_point(|(name, _)| *name < REVISION);
+            names.insert(at, (REVISION, &ABSENT));
         }
-        self.out.push(b'{');
-        for (index, name) in names.into_iter().enumerate() {
-            self.separate(index);
-            self.text(name);
-            self.out.push(b':');
+        self.fields(names.into_iter(), |writer, name, field| {
             if name == REVISION {
-                self.out.push(b'"');
-                self.gap = Some(Some(self.out.len()));
-                self.out.push(b'"');
+                writer.out.push(b'"');
+                writer.gap = Some(Some(writer.out.len()));
+                writer.out.push(b'"');
             } else {
-                self.value(&metadata[name]);
+                writer.value(field);
             }
-        }
-        self.out.push(b'}');
+        });
     }
 
     fn value(&mut self, value: &Value) {
         match value {
             // Sorted here because the map keeps insertion order when any crate of the build asks for it.
+            Value::Object(fields) if fields.keys().is_sorted() => {
+                let fields = fields.iter().map(|(name, field)| (name.as_str(), field));
+                self.fields(fields, |writer, _, field| writer.value(field));
+            }
             Value::Object(fields) => {
-                let names = sorted(fields);
-                self.fields(fields, names, |writer, _, field| writer.value(field));
+                self.fields(sorted(fields).into_iter(), |writer, _, field| writer.value(field));
             }
             Value::Array(items) => {
                 self.out.push(b'[');
@@ -101,22 +105,22 @@ impl Writer {
             Value::Null => self.out.extend_from_slice(b"null"),
             Value::Bool(true) => self.out.extend_from_slice(b"true"),
             Value::Bool(false) => self.out.extend_from_slice(b"false"),
-            Value::Number(number) => self.out.extend_from_slice(number.to_string().as_bytes()),
+            // Writing to a vector cannot fail.
+            Value::Number(number) => drop(serde_json::to_writer(&mut self.out, number)),
         }
     }
 
-    fn fields(
+    fn fields<'v>(
         &mut self,
-        fields: &Map<String, Value>,
-        names: Vec<&str>,
-        mut write: impl FnMut(&mut Self, &str, &Value),
+        fields: impl Iterator<Item = (&'v str, &'v Value)>,
+        mut write: impl FnMut(&mut Self, &str, &'v Value),
     ) {
         self.out.push(b'{');
-        for (index, name) in names.into_iter().enumerate() {
+        for (index, (name, field)) in fields.enumerate() {
             self.separate(index);
             self.text(name);
             self.out.push(b':');
-            write(self, name, &fields[name]);
+            write(self, name, field);
         }
         self.out.push(b'}');
     }
@@ -128,17 +132,24 @@ impl Writer {
     }
 
     fn text(&mut self, text: &str) {
-        // Writing a string to a vector cannot fail.
-        let _ = serde_json::to_writer(&mut self.out, text);
+        let needs_escape = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+        if text.as_bytes().iter().any(needs_escape) {
+            // Writing a string to a vector cannot fail.
+            let _ = serde_json::to_writer(&mut self.out, text);
+            return;
+        }
+        self.out.push(b'"');
+        self.out.extend_from_slice(text.as_bytes());
+        self.out.push(b'"');
     }
 }
 
 const REVISION: &str = "resourceVersion";
 
-fn sorted(fields: &Map<String, Value>) -> Vec<&str> {
-    let mut names: Vec<&str> = fields.keys().map(String::as_str).collect();
-    names.sort_unstable();
-    names
+fn sorted(fields: &Map<String, Value>) -> Vec<(&str, &Value)> {
+    let mut fields: Vec<(&str, &Value)> = fields.iter().map(|(name, field)| (name.as_str(), field)).collect();
+    fields.sort_unstable_by_key(|(name, _)| *name);
+    fields
 }
 
 /// The same JSON with line breaks, for people who look at it with curl. The order of keys stays.

@@ -81,6 +81,6 @@ async fn component_status(server: &Arc<Inner>) -> Result<(), Failure> {
     let status = json!({"kind": "ComponentStatus", "apiVersion": "v1",
         "metadata": {"name": "scheduler", "uid": server.uid(), "creationTimestamp": server.clock.stamp()},
         "conditions": [{"type": "Healthy", "status": "True", "message": "ok"}]});
-    let value = resource.to_store(status)?;
+    let value = resource.to_store(&status)?;
     server.store.put(key, Expect::Absent, value).await.map(drop).map_err(|error| unavailable(&error))
 }

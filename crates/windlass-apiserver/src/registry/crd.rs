@@ -68,8 +68,36 @@ pub(crate) fn validate(crd: &Value) -> Vec<Cause> {
                       spec.versions[*].schema instead";
         causes.push(Cause::invalid("spec.preserveUnknownFields", &Value::Bool(true), detail));
     }
+    conversion(spec, &mut causes);
     versions(spec, &mut causes);
     causes
+}
+
+fn conversion(spec: &Value, causes: &mut Vec<Cause>) {
+    let conversion = &spec["conversion"];
+    match conversion["strategy"].as_str() {
+        Some("None") | None => {}
+        Some("Webhook") => {
+            let webhook = &conversion["webhook"];
+            let config = &webhook["clientConfig"];
+            let at = "spec.conversion.webhook";
+            if config["url"].is_string() == config["service"].is_object() {
+                let detail = "exactly one of url or service is required";
+                causes.push(Cause::required(format!("{at}.clientConfig"), detail));
+            }
+            let versions = webhook["conversionReviewVersions"].as_array().map(Vec::as_slice);
+            if !versions.unwrap_or_default().iter().any(|version| version == "v1") {
+                let detail = "must include at least one of v1";
+                let field = format!("{at}.conversionReviewVersions");
+                causes.push(Cause::invalid(field, &webhook["conversionReviewVersions"], detail));
+            }
+        }
+        Some(_) => causes.push(Cause::not_supported(
+            "spec.conversion.strategy",
+            &conversion["strategy"],
+            &["None", "Webhook"],
+        )),
+    }
 }
 
 fn versions(spec: &Value, causes: &mut Vec<Cause>) {

@@ -42,6 +42,14 @@ pub(crate) type Conversions = BTreeMap<String, ConvertFn>;
 static BUILT_IN: LazyLock<Vec<Arc<Resource>>> =
     LazyLock::new(|| builtin::resources().into_iter().map(Arc::new).collect());
 
+/// A resource that is there whatever is defined.
+pub(crate) fn built_in(group: &str, version: &str, plural: &str) -> Option<&'static Arc<Resource>> {
+    let is_it = |resource: &&Arc<Resource>| {
+        resource.group == group && resource.version == version && resource.plural == plural
+    };
+    BUILT_IN.iter().find(is_it)
+}
+
 impl Registry {
     /// Only the built-in kinds.
     pub(crate) fn new() -> Self {
@@ -71,6 +79,7 @@ impl Registry {
         &self,
         definitions: impl Iterator<Item = (&'a store::Object, Value)>,
         conversions: &Conversions,
+        by_webhook: impl Fn(&Value) -> Option<ConvertFn>,
     ) -> Self {
         let mut known = BTreeMap::new();
         let mut next_encoding = self.next_encoding;
@@ -91,9 +100,8 @@ impl Registry {
             }
             let (group, kind) = (&crd["spec"]["group"], &crd["spec"]["names"]["kind"]);
             let place = format!("{}/{}", text(group), text(kind));
-            let conversion = conversions
-                .get(&place)
-                .map_or(Conversion::Relabel, |convert| Conversion::Function(Arc::clone(convert)));
+            let conversion = conversions.get(&place).cloned().or_else(|| by_webhook(&crd));
+            let conversion = conversion.map_or(Conversion::Relabel, Conversion::Function);
             if let Some(resources) = crd::resources(&crd, object.revision(), next_encoding, &conversion) {
                 next_encoding += resources.len() as u64;
                 let resources = resources.into_iter().map(Arc::new).collect();

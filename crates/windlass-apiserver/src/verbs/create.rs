@@ -126,7 +126,7 @@ impl Call {
                 None => Ok(Written::Shown(object)),
             };
         }
-        let value = self.resource.to_store(object)?;
+        let value = self.resource.to_store(&object)?;
         loop {
             let mut transaction = Transaction::new();
             if let Some((key, revision)) = &namespace {

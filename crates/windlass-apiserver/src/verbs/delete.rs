@@ -171,13 +171,13 @@ impl Call {
                 return Ok(Some(Deleted::Gone(Arc::clone(existing))));
             }
             // Watchers are shown the object as it was, not marked for deletion.
-            Transaction::new().delete_showing(key, expect, self.resource.to_store(old)?)
+            Transaction::new().delete_showing(key, expect, self.resource.to_store(&old)?)
         } else if object == old {
             return Ok(Some(Deleted::Held(Written::Stored(Arc::clone(existing)))));
         } else if options.dry_run {
             return Ok(Some(Deleted::Held(Written::Shown(object))));
         } else {
-            Transaction::new().put(key, expect, self.resource.to_store(object.clone())?)
+            Transaction::new().put(key, expect, self.resource.to_store(&object)?)
         };
         match self.server.store.commit(transaction).await {
             Ok(_) if prepare::may_go(self, &object) => {

@@ -126,25 +126,31 @@ pub(super) fn new_object(call: &Call, object: &mut Value) {
 }
 
 /// The object that a write of one part makes out of the old object and what the client sent.
-pub(super) fn merge_part(call: &Call, part: Part, old: &Value, new: Value) -> Value {
+pub(super) fn merge_part(call: &Call, part: Part, old: &Value, mut new: Value) -> Value {
     match part {
         Part::Scale => new,
         Part::Object => {
-            let mut object = new;
             if call.resource.has_status() {
-                copy(old, &mut object, "status");
+                copy(old, &mut new, "status");
             }
             if call.resource.behaviour == Behaviour::Namespace {
-                copy(old, &mut object, "spec");
+                copy(old, &mut new, "spec");
             }
-            object
+            new
         }
         Part::Status => {
-            let mut object = old.clone();
-            copy(&new, &mut object, "status");
-            // An apply has recorded there who owns the status now.
-            copy(&new["metadata"], &mut object["metadata"], "managedFields");
-            object
+            // An apply has recorded in the metadata who owns the status now.
+            restore(old, &mut new, &["metadata", "status"]);
+            match (&old["metadata"], &mut new["metadata"]) {
+                (Value::Object(_), metadata @ Value::Object(_)) => {
+                    restore(&old["metadata"], metadata, &["managedFields"]);
+                }
+                (before, metadata) => {
+                    *metadata = before.clone();
+                    remove(metadata, "managedFields");
+                }
+            }
+            new
         }
         Part::Finalizers => {
             let mut object = old.clone();
@@ -159,8 +165,22 @@ pub(super) fn merge_part(call: &Call, part: Part, old: &Value, new: Value) -> Va
     }
 }
 
+/// Makes all fields but a few what they were. Most of them are that already, and comparing is cheaper than
+/// copying.
+fn restore(old: &Value, new: &mut Value, except: &[&str]) {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else { return };
+    let is_excepted = |name: &str| except.contains(&name);
+    new.retain(|name, _| is_excepted(name) || old.contains_key(name));
+    for (name, value) in old.iter().filter(|(name, _)| !is_excepted(name)) {
+        if new.get(name) != Some(value) {
+            new.insert(name.clone(), value.clone());
+        }
+    }
+}
+
 fn copy(from: &Value, to: &mut Value, field: &str) {
     match from.get(field) {
+        Some(value) if to.get(field) == Some(value) => {}
         Some(value) => {
             if !to.is_object() {
                 *to = Value::Object(Map::new());
@@ -197,16 +217,20 @@ pub(super) fn keep_identity(old: &Value, object: &mut Value) {
 
 /// Counts the change, if it is one of what is wanted.
 pub(super) fn changed_object(call: &Call, part: Part, old: &Value, object: &mut Value) {
+    if !call.resource.strategy.generation || part == Part::Status {
+        return;
+    }
     let has_status = call.resource.has_status();
-    let wanted = |object: &Value| {
-        let mut object = object.clone();
-        remove(&mut object, "metadata");
-        if has_status {
-            remove(&mut object, "status");
+    let is_wanted = |name: &str| name != "metadata" && !(has_status && name == "status");
+    let is_same = match (old, &*object) {
+        (Value::Object(old), Value::Object(new)) => {
+            let wanted = |fields: &Map<String, Value>| fields.keys().filter(|name| is_wanted(name)).count();
+            wanted(old) == wanted(new)
+                && old.iter().all(|(name, value)| !is_wanted(name) || new.get(name) == Some(value))
         }
-        object
+        (old, new) => old == new,
     };
-    if call.resource.strategy.generation && part != Part::Status && wanted(old) != wanted(object) {
+    if !is_same {
         let generation = old["metadata"]["generation"].as_i64().unwrap_or_default() + 1;
         object["metadata"]["generation"] = generation.into();
     }

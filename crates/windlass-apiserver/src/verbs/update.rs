@@ -153,7 +153,7 @@ impl Call {
         let expect = Expect::Revision(existing.revision());
         let key = existing.key().clone();
         let goes_away = prepare::may_go(self, &object);
-        let value = self.resource.to_store(object.clone())?;
+        let value = self.resource.to_store(&object)?;
         let transaction = if goes_away {
             Transaction::new().delete_showing(key, expect, value)
         } else {

@@ -17,8 +17,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::hook::{Place, Target};
-use super::service;
-use crate::server::Inner;
+use super::service::{self, Directory};
 
 /// The longest answer of a webhook.
 const MAX_ANSWER: usize = 3 * 1024 * 1024;
@@ -48,12 +47,12 @@ pub(super) enum CallError {
 
 /// Sends a question and reads the answer.
 pub(super) async fn post(
-    server: &Inner,
+    directory: &Directory,
     target: &Target,
     patience: Duration,
     question: &Value,
 ) -> Result<Value, CallError> {
-    let address = Address::of(server, &target.place)?;
+    let address = Address::of(directory, &target.place)?;
     let call = call(&address, &target.ca_bundle, question);
     timeout(patience, call).await.map_err(|_| CallError::Timeout(patience))?
 }
@@ -68,11 +67,11 @@ struct Address {
 }
 
 impl Address {
-    fn of(server: &Inner, place: &Place) -> Result<Self, CallError> {
+    fn of(directory: &Directory, place: &Place) -> Result<Self, CallError> {
         match place {
             Place::Nowhere => Err(CallError::Nowhere),
             Place::Service(reference, path) => {
-                let found = service::resolve(server, reference);
+                let found = service::resolve(directory, reference);
                 let (host, port) = found.ok_or_else(|| CallError::NoAddress(reference.host()))?;
                 Ok(Self { host, port, name: reference.host(), path: path.clone() })
             }

@@ -1,6 +1,7 @@
 //! Admission by others: webhooks that configuration objects name.
 
 mod client;
+mod conversion;
 mod hook;
 mod service;
 
@@ -17,8 +18,10 @@ use crate::machinery::JsonPatch;
 use crate::registry::{Registry, Resource};
 use crate::server::Inner;
 use crate::stored::{meta, parse};
+pub(crate) use conversion::of_definition as conversion_of;
 use hook::Hook;
 pub(crate) use hook::check;
+pub(crate) use service::Directory;
 pub use service::{ServiceReference, ServiceResolver};
 
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -182,7 +185,7 @@ impl<'a> Session<'a> {
         if review.dry_run && !hook.allows_dry_run {
             return Err(Failure::bad_request(format!("admission webhook {name:?} does not support dry run")));
         }
-        let answer = match client::post(self.server, &hook.target, hook.timeout, &request).await {
+        let answer = match client::post(&self.server.directory, &hook.target, hook.timeout, &request).await {
             Ok(answer) => answer,
             Err(_) if !hook.fails_closed => return Ok(None),
             Err(error) => {

@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::registry::Resource;
-use crate::server::Inner;
+use windlass_store::Store;
+
+use crate::registry::built_in;
 use crate::stored::{meta, parse};
 
 /// A service that a webhook is called through.
@@ -43,42 +44,39 @@ impl ServiceReference {
     }
 }
 
+/// Where services are looked for.
+#[derive(Clone)]
+pub(crate) struct Directory {
+    pub(crate) store: Store,
+    pub(crate) resolver: Option<ServiceResolver>,
+}
+
 /// Where a service is: a host and a port.
-pub(super) fn resolve(server: &Inner, reference: &ServiceReference) -> Option<(String, u16)> {
-    if let Some(resolver) = &server.service_resolver
+pub(super) fn resolve(directory: &Directory, reference: &ServiceReference) -> Option<(String, u16)> {
+    if let Some(resolver) = &directory.resolver
         && let Some(address) = resolver(reference)
     {
         let (host, port) = address.rsplit_once(':')?;
         return Some((host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?));
     }
-    let service = find(server, "", "services", reference).unwrap_or_default();
+    let service = find(directory, "", "services", reference).unwrap_or_default();
     let ports = service["spec"]["ports"].as_array().map(Vec::as_slice).unwrap_or_default();
     let port = ports.iter().find(|port| port["port"].as_u64() == Some(reference.port.into()));
     let name = port.map_or("", |port| port["name"].as_str().unwrap_or_default());
     if service["spec"]["type"] == "ExternalName" {
         return Some((service["spec"]["externalName"].as_str()?.to_owned(), reference.port));
     }
-    in_slices(server, reference, name).or_else(|| in_endpoints(server, reference, name))
+    in_slices(directory, reference, name).or_else(|| in_endpoints(directory, reference, name))
 }
 
-fn resource<'a>(
-    registry: &'a crate::registry::Registry,
-    group: &str,
-    plural: &str,
-) -> Option<&'a Arc<Resource>> {
-    registry.get(group, "v1", plural)
+fn find(directory: &Directory, group: &str, plural: &str, reference: &ServiceReference) -> Option<Value> {
+    let key = built_in(group, "v1", plural)?.key(&reference.namespace, &reference.name).ok()?;
+    parse(&*directory.store.get(&key)?).ok()
 }
 
-fn find(server: &Inner, group: &str, plural: &str, reference: &ServiceReference) -> Option<Value> {
-    let registry = server.registry();
-    let key = resource(&registry, group, plural)?.key(&reference.namespace, &reference.name).ok()?;
-    parse(&*server.store.get(&key)?).ok()
-}
-
-fn in_slices(server: &Inner, reference: &ServiceReference, port_name: &str) -> Option<(String, u16)> {
-    let registry = server.registry();
-    let slices = resource(&registry, "discovery.k8s.io", "endpointslices")?;
-    let snapshot = server.store.snapshot();
+fn in_slices(directory: &Directory, reference: &ServiceReference, port_name: &str) -> Option<(String, u16)> {
+    let slices = built_in("discovery.k8s.io", "v1", "endpointslices")?;
+    let snapshot = directory.store.snapshot();
     let mut found = snapshot.list(&slices.scope(Some(&reference.namespace))).filter_map(|slice| {
         let is_its = meta(slice).labels.get("kubernetes.io/service-name") == Some(&reference.name);
         let slice = parse(slice).ok().filter(|_| is_its)?;
@@ -90,8 +88,12 @@ fn in_slices(server: &Inner, reference: &ServiceReference, port_name: &str) -> O
     found.next()
 }
 
-fn in_endpoints(server: &Inner, reference: &ServiceReference, port_name: &str) -> Option<(String, u16)> {
-    let endpoints = find(server, "", "endpoints", reference)?;
+fn in_endpoints(
+    directory: &Directory,
+    reference: &ServiceReference,
+    port_name: &str,
+) -> Option<(String, u16)> {
+    let endpoints = find(directory, "", "endpoints", reference)?;
     let mut found = endpoints["subsets"].as_array()?.iter().filter_map(|subset| {
         let address = subset["addresses"][0]["ip"].as_str()?.to_owned();
         Some((address, port_of(&subset["ports"], port_name)?))

@@ -1,7 +1,8 @@
 //! Members of etcd, as the pods of a workload cluster show them.
 //!
 //! A member has the name of its Node and runs in the pod `etcd-<node>`. In-memory clusters say in annotations of that pod
-//! what their members are, and take annotations for orders.
+//! what their members are, and take annotations for orders. Members of other clusters are seen, not changed: the decision
+//! then keeps their Machines.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
@@ -19,13 +20,21 @@ const IN_MEMORY: &str = "etcd.inmemory.infrastructure.cluster.x-k8s.io";
 pub(super) fn members<'a>(pods: impl Iterator<Item = &'a Pod>) -> Vec<EtcdMember> {
     pods.filter(|pod| pod.labels().get("component").is_some_and(|component| component == "etcd"))
         .filter(|pod| !is_removed(pod))
-        .filter_map(|pod| Some(EtcdMember { name: node_of(pod)?, learner: false }))
+        .filter_map(|pod| {
+            Some(EtcdMember { name: node_of(pod)?, learner: false, removable: is_in_memory(pod) })
+        })
         .collect()
 }
 
 /// Whether the member of a pod was removed from its cluster.
 pub(super) fn is_removed(pod: &Pod) -> bool {
     pod.annotations().contains_key(&format!("{IN_MEMORY}/member-removed"))
+}
+
+/// Whether the member of a pod takes annotations for orders. To others one would have to speak etcd's own protocol, which
+/// needs a connection into the pod.
+fn is_in_memory(pod: &Pod) -> bool {
+    pod.annotations().contains_key(&format!("{IN_MEMORY}/member-id"))
 }
 
 /// Removes a member, after `leader` was made the leader.
@@ -39,7 +48,7 @@ pub(super) async fn remove(
     let name = |node: &str| format!("etcd-{node}");
     // A pod that is gone took its member along.
     let Some(pod) = answer(pods.get(&name(member))).await? else { return Ok(()) };
-    if !pod.annotations().contains_key(&format!("{IN_MEMORY}/member-id")) {
+    if !is_in_memory(&pod) {
         return Err(ControlPlaneError::EtcdMember {
             member: member.to_owned(),
             why: "only in-memory members can be removed from here".to_owned(),

@@ -77,7 +77,7 @@ async fn drain(context: &Context, client: &Client, name: &str) -> Result<Drain, 
             Ok(_) => Eviction::Accepted,
             Err(kube::Error::Api(status)) if status.code == 404 => Eviction::Accepted,
             Err(kube::Error::Api(status)) if status.code == 429 => {
-                Eviction::Refused { message: status.message.clone() }
+                Eviction::Refused { message: refusal(&status) }
             }
             Err(error @ kube::Error::Api(_)) => Eviction::Failed { message: describe_error(&error) },
             Err(error) => return Err(NoAnswer::Refused(describe_error(&error))),
@@ -94,6 +94,13 @@ async fn drain(context: &Context, client: &Client, name: &str) -> Result<Drain, 
         .filter(|(pod, eviction)| *eviction != Eviction::Accepted && left.evict.contains(pod))
         .collect();
     Ok(Drain::Pending(DrainProgress::after(left, refused)))
+}
+
+/// Why a pod may not go. Which budget is in the way stands in the causes.
+fn refusal(status: &kube::core::Status) -> String {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let why: Vec<&str> = causes.map(|cause| cause.message.as_str()).collect();
+    if why.is_empty() { status.message.clone() } else { why.join(", ") }
 }
 
 async fn look(context: &Context, client: &Client, node: &str, answers: bool) -> Result<DrainPlan, NoAnswer> {

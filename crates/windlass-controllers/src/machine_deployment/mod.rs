@@ -209,7 +209,7 @@ impl Deployments {
         let machine_refs: Vec<&Machine> = machines.iter().map(AsRef::as_ref).collect();
         let selects = selector(&deployment.spec.selector).map(|selector| selector.to_string());
         let mut obstacles = found.obstacles.clone();
-        obstacles.extend(error.as_ref().map(ToString::to_string));
+        obstacles.extend(error.as_ref().and_then(WorkerError::for_users));
         let after = rollout::status(&StatusFacts {
             deployment,
             sets: &set_refs,
@@ -235,7 +235,10 @@ impl Deployments {
                 }
             }
         }
-        Ok(Outcome::done())
+        // Nothing else says that the time has come to replace machines.
+        let until = deployment.spec.rollout.after.as_ref().map(|after| after.0.duration_since(context.now()));
+        let wait = until.and_then(|until| Duration::try_from(until).ok()).filter(|until| !until.is_zero());
+        Ok(wait.map_or_else(Outcome::done, Outcome::after))
     }
 
     async fn delete(

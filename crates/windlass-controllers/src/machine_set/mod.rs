@@ -35,7 +35,8 @@ const PREFLIGHT_AGAIN: Duration = Duration::from_secs(15);
 pub fn register(manager: &Manager, externals: &Externals) {
     let sets: Cache<MachineSet> = manager.cache();
     let (machines, clusters): (Cache<Machine>, Cache<Cluster>) = (manager.cache(), manager.cache());
-    let (selecting, of_cluster, of_template) = (sets.clone(), sets.clone(), sets.clone());
+    let (selecting, of_cluster, of_object) = (sets.clone(), sets.clone(), sets.clone());
+    let planes = clusters.clone();
     let kind = sets.kind().clone();
     let controller = Sets {
         sets: sets.clone(),
@@ -57,9 +58,20 @@ pub fn register(manager: &Manager, externals: &Externals) {
         .on_dynamic(move |object| {
             let key = ObjectKey::of(object);
             let name = object.types.as_ref().map_or("", |types| types.kind.as_str());
-            let of = of_template.in_namespace(&key.namespace).into_iter();
-            let users = of.filter(|set| uses_template(&set.spec.template, name, &key.name));
-            users.map(|set| ObjectKey::of(set.as_ref())).chain(kind.owners_of(object)).collect()
+            // Machines may wait for a control plane.
+            let steered: Vec<String> = planes
+                .in_namespace(&key.namespace)
+                .iter()
+                .filter(|cluster| {
+                    let plane = cluster.spec.control_plane_ref.as_ref();
+                    plane.is_some_and(|plane| plane.kind == name && plane.name == key.name)
+                })
+                .filter_map(|cluster| cluster.metadata.name.clone())
+                .collect();
+            let concerned = of_object.in_namespace(&key.namespace).into_iter().filter(|set| {
+                uses_template(&set.spec.template, name, &key.name) || steered.contains(&set.spec.cluster_name)
+            });
+            concerned.map(|set| ObjectKey::of(set.as_ref())).chain(kind.owners_of(object)).collect()
         })
         .pace(PACE)
         .register(controller);
@@ -99,6 +111,8 @@ struct Look<'a> {
 struct Looked {
     obstacles: Vec<String>,
     hold: Option<Hold>,
+    /// Machines that are too many and cannot go yet, a line each.
+    held: Vec<String>,
 }
 
 impl Reconciler for Sets {
@@ -142,10 +156,10 @@ impl Sets {
         self.sync(look, machines).await?;
         // What was deleted just now is not in the list as such: who else goes is decided at the next look.
         if remediated? || look.set.spec.replicas.is_none() {
-            return Ok(Looked { obstacles: templates.obstacles, hold: None });
+            return Ok(Looked { obstacles: templates.obstacles, ..Looked::default() });
         }
         self.collect_leaks(look).await?;
-        let mut looked = Looked { obstacles: templates.obstacles.clone(), hold: None };
+        let mut looked = Looked { obstacles: templates.obstacles.clone(), ..Looked::default() };
         match replicas(&observed, &preflight)? {
             Replicas::Settled => {}
             Replicas::Hold { why, .. } => looked.hold = Some(why),
@@ -156,6 +170,7 @@ impl Sets {
             Replicas::Move(handover) => {
                 self.delete_machines(look, machines, &handover.delete).await?;
                 self.hand_over(look, machines, &handover).await?;
+                looked.held = handover.passed_over.iter().map(ToString::to_string).collect();
             }
         }
         Ok(looked)
@@ -189,12 +204,18 @@ impl Sets {
         let machines: Vec<&Machine> = machines.iter().map(AsRef::as_ref).collect();
         let selects = selector(&set.spec.selector).map(|selector| selector.to_string());
         let mut obstacles = found.obstacles.clone();
-        obstacles.extend(error.as_ref().map(ToString::to_string));
+        let mut held = found.held.clone();
+        match &error {
+            Some(error @ WorkerError::Handover(_)) => held.push(error.to_string()),
+            Some(error) => obstacles.extend(error.for_users()),
+            None => {}
+        }
         let after = machine_set::status(&StatusFacts {
             set,
             machines: &machines,
             obstacles: &obstacles,
             hold: found.hold.as_ref(),
+            held: &held,
             complete: error.is_none(),
             selector: selects.as_deref().unwrap_or_default(),
             now: context.now(),

@@ -1,6 +1,7 @@
 //! How a Machine goes.
 
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use serde_json::json;
 use windlass_api::infrastructure::DevMachine;
@@ -57,7 +58,7 @@ async fn pods_that_do_not_go_hold_the_drain_and_are_named() {
     world.delete("w1").await;
     let machine = world.until_reason("w1", "Deleting", "DrainingNode").await;
     assert!(message(&machine, "Deleting").contains("Pod default/w1-stubborn: terminating"));
-    world.seconds(6 * 3600).await;
+    world.seconds(1200).await;
     let machine = world.machine("w1").await.unwrap();
     let says = message(&machine, "Deleting");
     assert!(says.contains("w1-stubborn") && !says.contains("static") && !says.contains("kept"), "{says}");
@@ -120,5 +121,39 @@ async fn the_last_control_plane_machine_goes_without_a_drain() {
     world.add_worker("w1").await;
     world.seconds(60).await;
     world.delete("w1").await;
+    world.until_gone("w1").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_disruption_budget_is_asked_until_it_agrees() {
+    let world = World::start().await;
+    world.with_control_plane().await;
+    world.add_worker("w1").await;
+    world.until_ready("w1").await;
+    world.pod_on("w1", "db", json!({"labels": {"app": "db"}})).await;
+    let client = world.workload().inside().clone();
+    let pods: Api<Pod> = Api::namespaced(client.clone(), "default");
+    let status = |status: serde_json::Value| kube::api::Patch::Merge(json!({"status": status}));
+    let parameters = kube::api::PatchParams::default();
+    pods.patch_status("db", &parameters, &status(json!({"phase": "Running"}))).await.unwrap();
+    let budgets: Api<PodDisruptionBudget> = Api::namespaced(client, "default");
+    let budget = serde_json::from_value(json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": {"name": "db-budget"}, "spec": {"selector": {"matchLabels": {"app": "db"}}}}));
+    budgets.create(&kube::api::PostParams::default(), &budget.unwrap()).await.unwrap();
+    let allowed = |allowed: i32| {
+        status(
+            json!({"disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1,
+                "observedGeneration": 1}),
+        )
+    };
+    budgets.patch_status("db-budget", &parameters, &allowed(0)).await.unwrap();
+
+    world.delete("w1").await;
+    let machine = world.until_reason("w1", "Deleting", "DrainingNode").await;
+    let says = message(&machine, "Deleting");
+    assert!(says.contains("Pod default/db: eviction refused") && says.contains("db-budget"), "{says}");
+    world.seconds(300).await;
+    assert!(pods.get_opt("db").await.unwrap().is_some());
+    budgets.patch_status("db-budget", &parameters, &allowed(1)).await.unwrap();
     world.until_gone("w1").await;
 }

@@ -151,7 +151,7 @@ async fn a_machine_is_handed_over_in_one_write() {
     // Nobody is deleted while the other side does not agree.
     assert_eq!(world.list::<Machine>().await.len(), 2);
     let set = world.list::<MachineSet>().await.into_iter().find(|set| set.name_any() == "from").unwrap();
-    let (_, _, message) = said(&set.status.conditions, "ScalingUp");
+    let (_, _, message) = said(&set.status.conditions, "ScalingDown");
     assert!(message.contains("MachineSet to does not accept Machines of from"), "{message}");
     let agree =
         json!({"metadata": {"annotations": {format!("{prefix}/receive-machines-from-machinesets"): "from"}}});

@@ -160,10 +160,13 @@ async fn rollout_after_replaces_machines_once() {
     let world = with(json!({"type": "RollingUpdate"})).await;
     let running = world.start(1);
     settle(&running).await;
-    tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
-    let after =
-        world.md().await.metadata.creation_timestamp.unwrap().0 + std::time::Duration::from_secs(1800);
+    let hour = std::time::Duration::from_secs(3600);
+    let after = world.md().await.metadata.creation_timestamp.unwrap().0 + hour;
     world.edit::<MachineDeployment>("md", json!({"spec": {"rollout": {"after": after.to_string()}}})).await;
+    tokio::time::sleep(hour / 2).await;
+    assert_eq!(world.seen(|seen| seen.names.len()), 3, "not before its time");
+    // Nothing but time passes.
+    tokio::time::sleep(hour).await;
     settle(&running).await;
     assert_eq!(world.versions().await, ["v1.31.0"; 3]);
     assert_eq!(world.seen(|seen| seen.names.len()), 6);

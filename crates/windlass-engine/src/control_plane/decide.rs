@@ -188,6 +188,7 @@ fn unexpected_member(observed: &Observed) -> Option<String> {
     }
     members
         .iter()
+        .filter(|member| member.removable)
         .find(|member| {
             observed.machines.iter().all(|machine| machine.node.as_deref() != Some(member.name.as_str()))
         })

@@ -78,7 +78,11 @@ fn an_unknown_or_learning_etcd_keeps_its_members() {
     observed.replicas = 1;
     observed.etcd = Etcd::Managed { members: None };
     assert_eq!(waits(&decided(&observed)), "Machine m1 must stay for now: the members of etcd are not known");
-    let members = ["m1", "m2", "m3"].map(|name| EtcdMember { name: name.to_owned(), learner: name == "m3" });
+    let members = ["m1", "m2", "m3"].map(|name| EtcdMember {
+        name: name.to_owned(),
+        learner: name == "m3",
+        removable: true,
+    });
     observed.etcd = Etcd::Managed { members: Some(members.to_vec()) };
     assert_eq!(waits(&decided(&observed)), "Machine m1 must stay for now: etcd member m3 is still a learner");
 }
@@ -231,7 +235,7 @@ fn machines_that_a_user_deletes_all_at_once_are_released_one_after_the_other() {
 fn a_member_without_a_machine_is_removed_once_every_machine_has_its_node() {
     let mut observed = healthy(3);
     let Etcd::Managed { members: Some(members) } = &mut observed.etcd else { unreachable!() };
-    members.push(EtcdMember { name: "gone".to_owned(), learner: false });
+    members.push(EtcdMember { name: "gone".to_owned(), learner: false, removable: true });
     assert_eq!(decided(&observed), Step::Act(Action::RemoveMember { member: "gone".to_owned() }));
     observed.machines[2].node = None;
     assert_eq!(decided(&observed), Step::Settled, "it may be the member of m3");
@@ -261,4 +265,22 @@ fn deletion_waits_for_workers_and_then_takes_all_machines_at_once() {
     assert_eq!(waits(&decided(&observed)), "waiting for the deletion of Machines: m1, m2, m3");
     observed.machines.clear();
     assert_eq!(decided(&observed), Step::Act(Action::Finish));
+}
+
+#[test]
+fn a_rollout_that_would_leave_etcd_members_behind_does_not_begin() {
+    let mut observed = upgrading();
+    let Etcd::Managed { members: Some(members) } = &mut observed.etcd else { unreachable!() };
+    for member in members {
+        member.removable = false;
+    }
+    let expected = "Machine m1 must stay for now: etcd member m1 cannot be removed from here, \
+                    and must not be left behind";
+    assert_eq!(waits(&decided(&observed)), expected);
+    // In-place updates change no member.
+    observed.strategy = Strategy::External { fallback_surge: Some(1) };
+    observed.machines[0].in_place = InPlaceVerdict::Can;
+    assert!(matches!(decided(&observed), Step::Act(Action::TriggerInPlace { .. })));
+    observed.machines[0].in_place = InPlaceVerdict::Cannot(InPlaceRefusal::NoExtension);
+    assert_eq!(waits(&decided(&observed)), expected);
 }

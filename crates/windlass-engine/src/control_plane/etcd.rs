@@ -38,6 +38,9 @@ pub struct EtcdMember {
     pub name: String,
     /// It does not vote yet.
     pub learner: bool,
+    /// It can be removed from here. Where it cannot, its Machine must stay: a member that is left behind counts against
+    /// the quorum for ever.
+    pub removable: bool,
 }
 
 /// Why the etcd member of a Machine, or the Machine itself, cannot go.
@@ -45,6 +48,11 @@ pub struct EtcdMember {
 pub enum UnsafeRemoval {
     /// Nobody could list the members.
     MembersUnknown,
+    /// The member cannot be removed from here.
+    NotRemovable {
+        /// Its name.
+        member: String,
+    },
     /// A member does not vote yet; changing members now could cost the quorum.
     Learner {
         /// Its name.
@@ -65,6 +73,9 @@ impl fmt::Display for UnsafeRemoval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::MembersUnknown => f.write_str("the members of etcd are not known"),
+            Self::NotRemovable { member } => {
+                write!(f, "etcd member {member} cannot be removed from here, and must not be left behind")
+            }
             Self::Learner { member } => write!(f, "etcd member {member} is still a learner"),
             Self::Quorum { voting, healthy } => write!(
                 f,
@@ -108,6 +119,7 @@ pub fn check_removal(
         return Ok(());
     }
     let members = etcd.members().ok_or(UnsafeRemoval::MembersUnknown)?;
+    check_removable(machine, etcd)?;
     let mut remaining = members.iter().filter(|member| machine.node.as_deref() != Some(&member.name));
     if let Some(learner) = remaining.clone().find(|member| member.learner) {
         return Err(UnsafeRemoval::Learner { member: learner.name.clone() });
@@ -115,6 +127,19 @@ pub fn check_removal(
     let voting = remaining.clone().count();
     let healthy = remaining.by_ref().filter(|member| is_healthy(member, machines)).count();
     if healthy < quorum(voting) { Err(UnsafeRemoval::Quorum { voting, healthy }) } else { Ok(()) }
+}
+
+/// Whether the member of the Machine can be removed at all, now or later.
+///
+/// # Errors
+///
+/// If it cannot.
+pub fn check_removable(machine: &ObservedMachine, etcd: &Etcd) -> Result<(), UnsafeRemoval> {
+    let mut members = etcd.members().into_iter().flatten();
+    match members.find(|member| machine.node.as_deref() == Some(&member.name) && !member.removable) {
+        Some(member) => Err(UnsafeRemoval::NotRemovable { member: member.name.clone() }),
+        None => Ok(()),
+    }
 }
 
 /// Whether etcd keeps its quorum if one more member comes and does not work.

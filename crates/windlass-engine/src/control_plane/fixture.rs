@@ -38,7 +38,9 @@ pub(super) fn machine(number: i64) -> ObservedMachine {
 pub(super) fn control_plane(machines: Vec<ObservedMachine>) -> Observed {
     let members = machines
         .iter()
-        .filter_map(|machine| Some(EtcdMember { name: machine.node.clone()?, learner: false }))
+        .filter_map(|machine| {
+            Some(EtcdMember { name: machine.node.clone()?, learner: false, removable: true })
+        })
         .collect();
     Observed {
         version: V1.to_owned(),

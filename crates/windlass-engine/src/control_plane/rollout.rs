@@ -48,6 +48,12 @@ pub(super) fn scale_down(observed: &Observed, reason: DeleteReason) -> Step {
 
 fn rolling_update(observed: &Observed, in_place: bool) -> Step {
     let surge = observed.strategy.surge(observed.replicas).unwrap_or(1);
+    // A rollout that cannot end does not begin.
+    if let Some(victim) = placement::victim(observed)
+        && let Err(why) = etcd::check_removable(victim, &observed.etcd)
+    {
+        return Step::Wait(WaitingOn::UnsafeRemoval { machine: victim.name.clone(), why });
+    }
     if observed.machines.len() < (observed.replicas + surge) as usize {
         return scale_up(observed, JoinReason::Rollout);
     }

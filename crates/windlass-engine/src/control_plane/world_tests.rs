@@ -133,7 +133,7 @@ impl World {
         machine.node = Some(name.clone());
         machine.components =
             Component::ALL.into_iter().map(|component| (component, Health::Healthy)).collect();
-        self.members().push(EtcdMember { name, learner: false });
+        self.members().push(EtcdMember { name, learner: false, removable: true });
         self.observed.initialized = true;
     }
 

@@ -113,6 +113,7 @@ pub(crate) fn scaling_down(
     there: u32,
     wanted: Option<u32>,
     machines: &[&Machine],
+    held: &[String],
     now: Timestamp,
 ) -> Finding {
     let Some(wanted) = wanted else {
@@ -123,6 +124,7 @@ pub(crate) fn scaling_down(
         return Finding::no(SCALING_DOWN, reason::NOT_SCALING_DOWN);
     }
     let mut message = format!("Scaling down from {there} to {wanted} replicas");
+    held.iter().for_each(|line| message.push_str(&format!("\n* {line}")));
     message.push_str(&slow_deletions(machines, now));
     Finding::yes(SCALING_DOWN, reason::SCALING_DOWN).because(message)
 }

@@ -196,6 +196,16 @@ fn hand_over(observed: &Observed, to: String, surplus: u32) -> Replicas {
     if idle { Replicas::Settled } else { Replicas::Move(handover) }
 }
 
+impl fmt::Display for PassedOver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match self.why {
+            WhyPassedOver::Updating => "is being updated",
+            WhyPassedOver::NoNode => "has no Node yet",
+        };
+        write!(f, "Machine {} {why} and cannot be handed over", self.name)
+    }
+}
+
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

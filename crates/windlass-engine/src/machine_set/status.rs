@@ -22,8 +22,10 @@ pub struct StatusFacts<'a> {
     pub machines: &'a [&'a Machine],
     /// Templates that do not exist and other things that keep it from creating machines, a line each.
     pub obstacles: &'a [String],
-    /// Why it does not create the machines that are missing.
+    /// Why it does not create the machines that are missing, or hand over those that are too many.
     pub hold: Option<&'a Hold>,
+    /// What keeps machines that are too many from going, a line each.
+    pub held: &'a [String],
     /// Whether this reconcile got to its end: otherwise the generation is not claimed to be observed.
     pub complete: bool,
     /// Its selector as text.
@@ -57,9 +59,11 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineSetStatus {
         (kubelet, Some(machine.spec.version.as_str()))
     }));
 
-    let mut obstacles = facts.obstacles.to_vec();
+    let (mut obstacles, mut held) = (facts.obstacles.to_vec(), facts.held.to_vec());
     if let Some(hold) = facts.hold {
-        obstacles.extend(hold.to_string().lines().map(|line| line.trim_start_matches("* ").to_owned()));
+        let text = hold.to_string();
+        let lines = text.lines().map(|line| line.trim_start_matches("* ").to_owned());
+        if wanted.is_some_and(|wanted| there > wanted) { held.extend(lines) } else { obstacles.extend(lines) }
     }
     // Machines that arrived and are not counted yet are not too many.
     let waiting = uncounted(set, machines);
@@ -68,7 +72,7 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineSetStatus {
         machines_ready(machines),
         machines_up_to_date(machines, now),
         scaling_up(there, wanted, &obstacles),
-        scaling_down(there.saturating_sub(waiting), wanted, machines, now),
+        scaling_down(there.saturating_sub(waiting), wanted, machines, &held, now),
         remediating(machines),
         deleting_finding(deleting, machines, now),
         Finding::no(PAUSED, reason::NOT_PAUSED),

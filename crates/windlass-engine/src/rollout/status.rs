@@ -63,7 +63,7 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineDeploymentStatus {
         machines_ready(machines),
         machines_up_to_date(machines, now),
         scaling_up(there, wanted, obstacles),
-        scaling_down(there, wanted, machines, now),
+        scaling_down(there, wanted, machines, &[], now),
         remediating(machines),
         deleting_finding(deleting, sets.len()),
         Finding::no(PAUSED, reason::NOT_PAUSED),

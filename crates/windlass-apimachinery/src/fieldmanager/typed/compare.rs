@@ -1,11 +1,14 @@
 //! What changed between two values.
 
-use std::collections::{BTreeMap, BTreeSet};
+#[cfg(test)]
+pub(super) mod reference;
 
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+
+use serde_json::Value;
 
 use super::{Kind, elements, entries, items, kind, same_kind};
-use crate::fieldmanager::path::{Path, PathElement};
+use crate::fieldmanager::path::PathElement;
 use crate::fieldmanager::set::Set;
 use crate::fieldmanager::shape::{ListShape, Shape};
 use crate::json;
@@ -23,12 +26,17 @@ pub struct Comparison {
 
 impl Comparison {
     /// Without the given fields and everything inside them.
-    pub fn without(self, fields: &Set) -> Self {
-        Comparison {
-            added: self.added.recursive_difference(fields),
-            modified: self.modified.recursive_difference(fields),
-            removed: self.removed.recursive_difference(fields),
-        }
+    #[must_use]
+    pub fn without(mut self, fields: &Set) -> Self {
+        self.added.subtract_recursively(fields);
+        self.modified.subtract_recursively(fields);
+        self.removed.subtract_recursively(fields);
+        self
+    }
+
+    /// Whether nothing differs.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
     /// The fields that have a new value.
@@ -39,126 +47,176 @@ impl Comparison {
 
 /// Compares two values of one shape.
 pub fn compare(old: &Value, new: &Value, shape: &Shape) -> Comparison {
-    let mut walk = Walk { path: Vec::new(), result: Comparison::default() };
-    walk.values(Some(old), Some(new), shape);
-    walk.result
+    compare_except(old, new, shape, None)
 }
 
-struct Walk {
-    path: Path,
-    result: Comparison,
+/// Compares two values of one shape, as if the old one had nothing in the place of `except`.
+pub(in crate::fieldmanager) fn compare_except(
+    old: &Value,
+    new: &Value,
+    shape: &Shape,
+    except: Option<&Value>,
+) -> Comparison {
+    let Changes { added, modified, removed } = Walk { except }.values(Some(old), Some(new), shape);
+    Comparison { added: added.below, modified: modified.below, removed: removed.below }
 }
 
-impl Walk {
-    fn inside(&mut self, element: PathElement, old: Option<&Value>, new: Option<&Value>, shape: &Shape) {
-        self.path.push(element);
-        self.values(old, new, shape);
-        self.path.pop();
+/// What changed at one place and inside of it. Built from the inside out, so that where nothing
+/// changed no path is ever made.
+#[derive(Default)]
+struct Changes {
+    added: Part,
+    modified: Part,
+    removed: Part,
+}
+
+#[derive(Default)]
+struct Part {
+    /// The place itself.
+    here: bool,
+    below: Set,
+}
+
+impl Changes {
+    /// Takes over what changed at an element of this place.
+    fn take(&mut self, inside: Changes, element: impl Fn() -> PathElement) {
+        self.added.take(inside.added, &element);
+        self.modified.take(inside.modified, &element);
+        self.removed.take(inside.removed, &element);
+    }
+}
+
+impl Part {
+    fn take(&mut self, inside: Part, element: impl Fn() -> PathElement) {
+        if inside.here || !inside.below.is_empty() {
+            self.below.add(element(), inside.here, inside.below);
+        }
     }
 
-    fn values(&mut self, old: Option<&Value>, new: Option<&Value>, shape: &Shape) {
+    fn mark(&mut self, element: &PathElement) {
+        self.below.add(element.clone(), true, Set::default());
+    }
+}
+
+struct Walk<'a> {
+    /// A part of the old value that is not there.
+    except: Option<&'a Value>,
+}
+
+impl Walk<'_> {
+    fn values(&self, old: Option<&Value>, new: Option<&Value>, shape: &Shape) -> Changes {
+        let mut changes = Changes::default();
         match (old, new) {
             (None, None) => {}
-            (Some(only), None) | (None, Some(only)) => self.as_kind(kind(shape, only), old, new),
+            (Some(only), None) | (None, Some(only)) => {
+                self.as_kind(kind(shape, only), old, new, &mut changes);
+            }
             // Most of an object is the same before and after; finding that out is cheaper than a walk.
             (Some(before), Some(after)) if json::equal(before, after) => {}
             (Some(before), Some(after)) => {
                 let (was, is) = (kind(shape, before), kind(shape, after));
-                self.as_kind(is, old, new);
+                self.as_kind(is, old, new, &mut changes);
                 // Without a schema a value may become another kind of value. Then what was inside it
                 // is gone, and what is inside it now is new.
                 if !same_kind(was, is) {
-                    self.as_kind(was, old, new);
+                    self.as_kind(was, old, new, &mut changes);
                 }
             }
         }
+        changes
     }
 
-    fn as_kind(&mut self, kind: Kind<'_>, old: Option<&Value>, new: Option<&Value>) {
+    fn as_kind(&self, kind: Kind<'_>, old: Option<&Value>, new: Option<&Value>, changes: &mut Changes) {
         match kind {
-            Kind::Scalar | Kind::Whole => self.leaf(old, new),
+            Kind::Scalar | Kind::Whole => leaf(old, new, changes),
             Kind::Map(shapes) => {
                 let (before, after) = (entries(old), entries(new));
                 // Two empty maps are leaves, so that `{}` and `null` can be told apart.
                 if shapes.is_atomic() || before.is_none() && after.is_none() {
-                    return self.leaf(old, new);
+                    return leaf(old, new, changes);
                 }
-                let names: BTreeSet<&String> = before.into_iter().chain(after).flat_map(Map::keys).collect();
-                for name in names {
+                let mut field = |name: &String, before: Option<&Value>, after: Option<&Value>| {
                     if let Some(shape) = shapes.shape(name) {
-                        let before = before.and_then(|fields| fields.get(name));
-                        let after = after.and_then(|fields| fields.get(name));
-                        self.inside(PathElement::field(name), before, after, shape);
+                        changes.take(self.values(before, after, shape), || PathElement::field(name));
+                    }
+                };
+                for (name, value) in before.into_iter().flatten() {
+                    let was = Some(value).filter(|value| !self.is_excepted(value));
+                    field(name, was, after.and_then(|fields| fields.get(name)));
+                }
+                for (name, value) in after.into_iter().flatten() {
+                    if before.is_none_or(|fields| !fields.contains_key(name)) {
+                        field(name, None, Some(value));
                     }
                 }
-                self.container(old, new);
+                container(old, new, changes);
             }
             Kind::List(shape) => {
                 let (before, after) = (items(old), items(new));
                 match (elements(shape, before), elements(shape, after)) {
                     (Some(was), Some(is)) if !was.is_empty() || !is.is_empty() => {
-                        self.lists(was.iter().zip(before), is.iter().zip(after), shape);
-                        self.container(old, new);
+                        self.lists(was.iter().zip(before), is.iter().zip(after), shape, changes);
+                        container(old, new, changes);
                     }
-                    _ => self.leaf(old, new),
+                    _ => leaf(old, new, changes),
                 }
             }
         }
     }
 
+    fn is_excepted(&self, value: &Value) -> bool {
+        self.except.is_some_and(|except| std::ptr::eq(except, value))
+    }
+
     fn lists<'a>(
-        &mut self,
+        &self,
         old: impl Iterator<Item = (&'a PathElement, &'a Value)>,
         new: impl Iterator<Item = (&'a PathElement, &'a Value)>,
         shape: &ListShape,
+        changes: &mut Changes,
     ) {
         type Versions<'a> = (Vec<&'a Value>, Vec<&'a Value>);
         let mut by_name: BTreeMap<&PathElement, Versions<'_>> = BTreeMap::new();
         old.for_each(|(name, item)| by_name.entry(name).or_default().0.push(item));
         new.for_each(|(name, item)| by_name.entry(name).or_default().1.push(item));
         for (name, (old, new)) in by_name {
+            let mut inside = |old: Option<&Value>, new: Option<&Value>| {
+                changes.take(self.values(old, new, &shape.item), || name.clone());
+            };
             match (old.as_slice(), new.as_slice()) {
-                ([] | [_], [] | [_]) => {
-                    self.inside(name.clone(), old.first().copied(), new.first().copied(), &shape.item);
-                }
+                ([] | [_], [] | [_]) => inside(old.first().copied(), new.first().copied()),
                 // Elements that share a name are owned by that name alone, as one value.
                 ([_, _, ..], [_, _, ..]) => {
                     let same = old.len() == new.len()
                         && old.iter().zip(&new).all(|(old, new)| json::equal(old, new));
                     if !same {
-                        self.mark(name, |result| &mut result.modified);
+                        changes.modified.mark(name);
                     }
                 }
                 ([_, _, ..], _) => {
-                    self.inside(name.clone(), None, new.first().copied(), &shape.item);
-                    self.mark(name, |result| &mut result.removed);
+                    inside(None, new.first().copied());
+                    changes.removed.mark(name);
                 }
                 (_, [_, _, ..]) => {
-                    self.inside(name.clone(), old.first().copied(), None, &shape.item);
-                    self.mark(name, |result| &mut result.added);
+                    inside(old.first().copied(), None);
+                    changes.added.mark(name);
                 }
             }
         }
     }
+}
 
-    fn mark(&mut self, element: &PathElement, set: impl FnOnce(&mut Comparison) -> &mut Set) {
-        self.path.push(element.clone());
-        set(&mut self.result).insert(&self.path);
-        self.path.pop();
+fn leaf(old: Option<&Value>, new: Option<&Value>, changes: &mut Changes) {
+    match (old, new) {
+        (Some(old), Some(new)) if !json::equal(old, new) => changes.modified.here = true,
+        _ => container(old, new, changes),
     }
+}
 
-    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) {
-        match (old, new) {
-            (Some(old), Some(new)) if !json::equal(old, new) => self.result.modified.insert(&self.path),
-            _ => self.container(old, new),
-        }
-    }
-
-    fn container(&mut self, old: Option<&Value>, new: Option<&Value>) {
-        match (old, new) {
-            (None, Some(_)) => self.result.added.insert(&self.path),
-            (Some(_), None) => self.result.removed.insert(&self.path),
-            _ => {}
-        }
+fn container(old: Option<&Value>, new: Option<&Value>, changes: &mut Changes) {
+    match (old, new) {
+        (None, Some(_)) => changes.added.here = true,
+        (Some(_), None) => changes.removed.here = true,
+        _ => {}
     }
 }

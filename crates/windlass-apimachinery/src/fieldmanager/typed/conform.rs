@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{Kind, element, kind};
+use super::{Kind, element, kind, unnameable};
 use crate::fieldmanager::path::{self, Path, PathElement};
 use crate::fieldmanager::shape::{ListShape, ScalarType, Shape};
 use crate::json::type_name;
@@ -71,7 +71,17 @@ const MAX_PROBLEMS: usize = 100;
 ///
 /// Stored objects may have `duplicates`, from before their list became a map; applied ones may not.
 pub fn conform(value: &Value, shape: &Shape, duplicates: bool) -> Result<(), NotConforming> {
-    let mut walk = Walk { path: Vec::new(), problems: Vec::new(), duplicates };
+    conform_except(value, shape, duplicates, None)
+}
+
+/// The same for a value without a part of it.
+pub(in crate::fieldmanager) fn conform_except<'a>(
+    value: &'a Value,
+    shape: &'a Shape,
+    duplicates: bool,
+    except: Option<&'a Value>,
+) -> Result<(), NotConforming> {
+    let mut walk = Walk { path: Vec::new(), problems: Vec::new(), duplicates, except };
     walk.value(value, shape);
     if walk.problems.is_empty() { Ok(()) } else { Err(NotConforming { problems: walk.problems }) }
 }
@@ -80,6 +90,7 @@ struct Walk<'a> {
     path: Vec<Step<'a>>,
     problems: Vec<(Path, Problem)>,
     duplicates: bool,
+    except: Option<&'a Value>,
 }
 
 /// A step on the way to a value. Becomes a path element only when there is a problem to report.
@@ -116,7 +127,7 @@ impl<'a> Walk<'a> {
     }
 
     fn value(&mut self, value: &'a Value, shape: &'a Shape) {
-        if value.is_null() {
+        if value.is_null() || self.except.is_some_and(|except| std::ptr::eq(except, value)) {
             return;
         }
         let kind = kind(shape, value);
@@ -162,10 +173,18 @@ impl<'a> Walk<'a> {
     fn elements(&mut self, items: &'a [Value], shape: &'a ListShape) {
         let mut seen = BTreeSet::new();
         for item in items {
+            if self.duplicates {
+                // The name itself is of no interest here, and takes a while to make.
+                match unnameable(shape, item) {
+                    Some(problem) => self.refuse(problem),
+                    None => self.inside(Step::Item(shape, item), item, &shape.item),
+                }
+                continue;
+            }
             match element(shape, item) {
                 Err(problem) => self.refuse(problem),
                 Ok(name) => {
-                    if !self.duplicates && seen.contains(&name) {
+                    if seen.contains(&name) {
                         self.refuse(Problem::Duplicate(name));
                     } else {
                         seen.insert(name);

@@ -1,7 +1,5 @@
 //! The set of fields that a value has, and sets brought in line with a shape.
 
-use std::collections::BTreeMap;
-
 use serde_json::Value;
 
 use super::{Fields, Kind, elements, kind};
@@ -40,14 +38,14 @@ fn inside(value: &Value, shape: &Shape) -> (bool, Set) {
                 return (shape.list_type == ListType::Atomic, Set::default());
             };
             let Some(names) = elements(shape, items) else { return whole() };
-            let mut times: BTreeMap<&PathElement, usize> = BTreeMap::new();
-            names.iter().for_each(|name| *times.entry(name).or_default() += 1);
             let mut set = Set::default();
-            for (name, item) in names.iter().zip(items) {
-                // Of elements with one name only the name can be owned.
-                let unique = times.get(name) == Some(&1);
-                let below = if unique { inside(item, &shape.item).1 } else { Set::default() };
-                set.put(name.clone(), true, below);
+            for (name, item) in names.into_iter().zip(items) {
+                if set.has(&name) {
+                    // Of elements with one name only the name can be owned.
+                    set.put(name, true, Set::default());
+                } else {
+                    set.put(name, true, inside(item, &shape.item).1);
+                }
             }
             (false, set)
         }
@@ -110,6 +108,15 @@ fn element_shape<'a>(element: &PathElement, shape: &'a Shape) -> Option<&'a Shap
     }
 }
 
+/// The same for an element as `fieldsV1` writes it.
+pub(in crate::fieldmanager) fn element_shape_of_key<'a>(key: &str, shape: &'a Shape) -> Option<&'a Shape> {
+    match (key.split_once(':')?, shape) {
+        (("f", name), _) => map_fields(shape)?.shape(name),
+        (("k" | "v", _), Shape::List(list)) => Some(&list.item),
+        _ => None,
+    }
+}
+
 fn map_fields(shape: &Shape) -> Option<Fields<'_>> {
     match shape {
         Shape::Map(map) => Some(Fields::Shaped(map)),
@@ -118,7 +125,8 @@ fn map_fields(shape: &Shape) -> Option<Fields<'_>> {
     }
 }
 
-fn is_atomic(shape: &Shape) -> bool {
+/// Whether a value of this shape is owned as a whole.
+pub(in crate::fieldmanager) fn is_atomic(shape: &Shape) -> bool {
     match shape {
         Shape::Map(map) => map.atomic,
         Shape::List(list) => list.list_type == ListType::Atomic,

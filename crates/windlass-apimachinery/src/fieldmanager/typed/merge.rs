@@ -13,12 +13,27 @@ use crate::fieldmanager::shape::{ListShape, Shape};
 /// Elements that only the live list has stay where they are; the others come in the order of the
 /// applied list.
 pub fn merge(live: &Value, applied: &Value, shape: &Shape) -> Value {
-    values(Some(live), Some(applied), shape).unwrap_or_default()
+    merge_except(live, applied, shape, None)
+}
+
+/// The same, as if the live value had nothing in the place of `except`.
+pub(in crate::fieldmanager) fn merge_except(
+    live: &Value,
+    applied: &Value,
+    shape: &Shape,
+    except: Option<&Value>,
+) -> Value {
+    values(Some(live), Some(applied), shape, except).unwrap_or_default()
 }
 
 /// `None` if nothing is left to write down: a list or map without elements that only gained some
 /// that are nothing themselves.
-fn values(live: Option<&Value>, applied: Option<&Value>, shape: &Shape) -> Option<Value> {
+fn values(
+    live: Option<&Value>,
+    applied: Option<&Value>,
+    shape: &Shape,
+    except: Option<&Value>,
+) -> Option<Value> {
     // If the kind of value changes, the live value cannot be merged into, and is not.
     let kind = kind(shape, applied.or(live)?);
     let leaf = || applied.or(live).cloned();
@@ -30,16 +45,22 @@ fn values(live: Option<&Value>, applied: Option<&Value>, shape: &Shape) -> Optio
                 return leaf();
             }
             let mut merged = Map::new();
-            let names: BTreeSet<&String> = old.into_iter().chain(new).flat_map(Map::keys).collect();
-            for name in names {
-                let live = old.and_then(|fields| fields.get(name));
-                let applied = new.and_then(|fields| fields.get(name));
+            let mut add = |name: &String, live: Option<&Value>, applied: Option<&Value>| {
                 let field = match shapes.shape(name) {
-                    Some(shape) => values(live, applied, shape),
+                    Some(shape) => values(live, applied, shape, except),
                     // The schema does not know the field any more; it is not ours to drop.
                     None => applied.or(live).cloned(),
                 };
                 merged.extend(field.map(|field| (name.clone(), field)));
+            };
+            for (name, live) in old.into_iter().flatten() {
+                let live = Some(live).filter(|live| except.is_none_or(|except| !std::ptr::eq(except, *live)));
+                add(name, live, new.and_then(|fields| fields.get(name)));
+            }
+            for (name, applied) in new.into_iter().flatten() {
+                if old.is_none_or(|fields| !fields.contains_key(name)) {
+                    add(name, None, Some(applied));
+                }
             }
             (!merged.is_empty()).then_some(Value::Object(merged))
         }
@@ -67,14 +88,14 @@ fn lists((live_names, live): Named<'_>, (names, applied): Named<'_>, shape: &Lis
     let in_applied: BTreeSet<&PathElement> = names.iter().collect();
     let merged = |index: usize| {
         let counterpart = counterparts.get(&names[index]).copied().flatten();
-        values(counterpart, Some(&applied[index]), &shape.item)
+        values(counterpart, Some(&applied[index]), &shape.item, None)
     };
     let mut out = Vec::with_capacity(live.len() + applied.len());
     let mut next = 0;
     let mut in_both = (0..names.len()).filter(|index| counterparts.contains_key(&names[*index])).peekable();
     for (name, item) in live_names.iter().zip(live) {
         if !in_applied.contains(name) {
-            out.extend(values(Some(item), None, &shape.item));
+            out.extend(values(Some(item), None, &shape.item, None));
             continue;
         }
         // Elements of both lists come in the applied order: this one now if it is the next of them,

@@ -17,10 +17,16 @@ use super::path::PathElement;
 use super::shape::{Deduced, ListShape, MapShape, Shape};
 use crate::schema::ListType;
 
+pub(super) use compare::compare_except;
+#[cfg(test)]
+pub(super) use compare::reference::compare_by_paths;
 pub use compare::{Comparison, compare};
+pub(super) use conform::conform_except;
 pub use conform::{NotConforming, Problem, conform};
+pub(super) use fields::{element_shape_of_key, is_atomic};
 pub use fields::{fields, name_containers, reconcile};
 pub use merge::merge;
+pub(super) use merge::merge_except;
 pub use remove::remove;
 
 /// What a value is, as far as merging goes.
@@ -100,27 +106,39 @@ fn entries(value: Option<&Value>) -> Option<&Map<String, Value>> {
 
 /// How an element of a list is named, or why it cannot be.
 fn element(shape: &ListShape, item: &Value) -> Result<PathElement, Problem> {
-    match &shape.list_type {
-        ListType::Set if item.is_object() || item.is_array() || item.is_null() => {
-            Err(Problem::NotASetElement)
-        }
-        ListType::Set => Ok(PathElement::value(item.clone())),
-        ListType::Map(keys) => {
-            let fields = item.as_object().ok_or(Problem::NotAMapElement)?;
-            let key = |name: &String| {
-                let default = || match &*shape.item {
-                    Shape::Map(map) => map.fields.get(name).and_then(|field| field.default.as_ref()),
-                    _ => None,
-                };
-                let value = fields.get(name).or_else(default);
-                value
-                    .map(|value| (name.clone(), value.clone()))
-                    .ok_or_else(|| Problem::MissingKey(name.clone()))
-            };
-            Ok(PathElement::key(keys.iter().map(key).collect::<Result<Vec<_>, _>>()?))
-        }
-        ListType::Atomic => Err(Problem::NotASetElement),
+    if let Some(problem) = unnameable(shape, item) {
+        return Err(problem);
     }
+    Ok(match &shape.list_type {
+        ListType::Map(keys) => PathElement::key(
+            keys.iter().filter_map(|name| Some((name.as_str(), key_value(shape, item, name)?.clone()))),
+        ),
+        ListType::Set | ListType::Atomic => PathElement::value(item.clone()),
+    })
+}
+
+/// Why an element of a list cannot be named, if it cannot.
+fn unnameable(shape: &ListShape, item: &Value) -> Option<Problem> {
+    match &shape.list_type {
+        ListType::Set => {
+            (item.is_object() || item.is_array() || item.is_null()).then_some(Problem::NotASetElement)
+        }
+        ListType::Map(_) if !item.is_object() => Some(Problem::NotAMapElement),
+        ListType::Map(keys) => {
+            let missing = keys.iter().find(|name| key_value(shape, item, name).is_none());
+            missing.map(|name| Problem::MissingKey(name.clone()))
+        }
+        ListType::Atomic => Some(Problem::NotASetElement),
+    }
+}
+
+/// What an element of a list has in a key, or what it has if it does not say.
+fn key_value<'a>(shape: &'a ListShape, item: &'a Value, name: &str) -> Option<&'a Value> {
+    let default = || match &*shape.item {
+        Shape::Map(map) => map.fields.get(name).and_then(|field| field.default.as_ref()),
+        _ => None,
+    };
+    item.get(name).or_else(default)
 }
 
 /// The names of all elements of a list that merges; `None` if it is atomic, or if an element cannot
