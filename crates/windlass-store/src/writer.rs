@@ -6,13 +6,15 @@
 //! | relaxed | the caller, under a lock | when visible; a thread writes it to the disk later |
 //! | in memory | the caller, under a lock | when visible |
 //!
-//! Nothing here waits for time to pass: a batch is whatever has queued up while the disk was busy.
+//! A batch is whatever has queued up while the disk was busy. Only where commits take long does it wait,
+//! for a fraction of that time, for those who were just answered: see [`Patience`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, oneshot, watch};
 
@@ -252,22 +254,23 @@ fn commit(published: &Published, backend: &mut impl Backend, batch: &Batch) -> b
 
 /// Runs until the queue is closed and empty.
 fn write_synced(published: &Published, mut backend: impl Backend, requests: &Receiver<Request>) {
-    while let Ok(first) = requests.recv() {
-        let mut bytes = first.transaction.bytes();
-        let mut batch = vec![first];
-        while batch.len() < BATCH_TRANSACTIONS && bytes < BATCH_BYTES {
-            let Ok(next) = requests.try_recv() else { break };
-            bytes += next.transaction.bytes();
-            batch.push(next);
-        }
+    let mut queued = Vec::new();
+    let mut patience = Patience::default();
+    loop {
+        let Some(batch) = gather(std::mem::take(&mut queued), requests, patience) else { return };
         let transactions = batch.len();
         let mut pending = Pending::after((*published.state()).clone());
         let answers: Vec<_> =
             batch.into_iter().map(|request| (request.answer, pending.apply(request.transaction))).collect();
+        let began = Instant::now();
         if !pending.is_empty() && commit(published, &mut backend, &pending.batch) {
             published.counters.synced(transactions);
             published.publish(pending);
         }
+        let took = began.elapsed();
+        // Taken before anybody is answered: these are others than those who are about to ask again.
+        queued.extend(requests.try_iter().take(BATCH_TRANSACTIONS));
+        patience = Patience::after(took, transactions, queued.len());
         for (answer, outcome) in answers {
             // Even a conflict may be with a write that was not committed.
             let outcome = match published.failure() {
@@ -278,6 +281,54 @@ fn write_synced(published: &Published, mut backend: impl Backend, requests: &Rec
             // Whoever asked may have gone away.
             let _ = answer.send(outcome);
         }
+    }
+}
+
+/// The next batch: what has queued up, and what joins it in time. `None` if there will be no more.
+fn gather(mut batch: Vec<Request>, requests: &Receiver<Request>, patience: Patience) -> Option<Vec<Request>> {
+    if batch.is_empty() {
+        batch.push(requests.recv().ok()?);
+    }
+    let mut bytes: usize = batch.iter().map(|request| request.transaction.bytes()).sum();
+    let end = Instant::now() + patience.wait;
+    while batch.len() < BATCH_TRANSACTIONS && bytes < BATCH_BYTES {
+        let next = requests.try_recv().ok().or_else(|| {
+            let left = end.saturating_duration_since(Instant::now());
+            let waits = batch.len() < patience.expected && !left.is_zero();
+            if waits { requests.recv_timeout(left).ok() } else { None }
+        });
+        let Some(next) = next else { break };
+        bytes += next.transaction.bytes();
+        batch.push(next);
+    }
+    Some(batch)
+}
+
+/// How long the next batch waits for transactions, and for how many.
+///
+/// Where writers wait for their answers, a commit finds half of them queued and answers the other half,
+/// which then misses the next commit. On a fast disk that is no loss. On a slow one, those who were just
+/// answered are waited for a little, so that all of them share a commit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Patience {
+    wait: Duration,
+    expected: usize,
+}
+
+impl Patience {
+    /// A commit that takes less is not worth waiting for.
+    const SLOW: Duration = Duration::from_millis(2);
+
+    /// What a batch may wait at most, however slow the disk is.
+    const MOST: Duration = Duration::from_millis(25);
+
+    /// After a commit that took this long, answered so many and left so many in the queue.
+    fn after(took: Duration, answered: usize, queued: usize) -> Self {
+        if took < Self::SLOW || queued == 0 {
+            return Self::default();
+        }
+        // A quarter: what is lost if nobody comes is little against what is won if they do.
+        Self { wait: (took / 4).min(Self::MOST), expected: answered + queued }
     }
 }
 

@@ -304,3 +304,37 @@ async fn a_dropped_relaxed_writer_has_written_everything() {
     let written: Vec<String> = hands.begun.iter().flat_map(|begun| begun.keys).collect();
     assert_eq!(written, ["a", "b"]);
 }
+
+#[test]
+fn a_batch_waits_only_on_a_slow_disk_and_only_for_those_who_were_just_answered() {
+    let ms = Duration::from_millis;
+    let waits = |wait, expected| Patience { wait, expected };
+    let cases = [
+        (ms(1), 32, 32, Patience::default()),
+        (ms(20), 64, 0, Patience::default()),
+        (ms(20), 32, 32, waits(ms(5), 64)),
+        (ms(4000), 1, 1, waits(ms(25), 2)),
+    ];
+    for (took, answered, queued, expected) in cases {
+        assert_eq!(Patience::after(took, answered, queued), expected, "{took:?} {answered} {queued}");
+    }
+}
+
+#[test]
+fn a_batch_is_complete_when_all_who_are_expected_have_come_or_time_is_up() {
+    let request = || {
+        let (answer, _) = oneshot::channel();
+        Request { transaction: Transaction::new(), answer }
+    };
+    let (queue, requests) = mpsc::channel();
+    (0..3).for_each(|_| queue.send(request()).unwrap());
+    // If it waited for more than it expects, it would wait for a day.
+    let day = Duration::from_secs(86_400);
+    let batch = gather(vec![request()], &requests, Patience { wait: day, expected: 4 }).unwrap();
+    assert_eq!(batch.len(), 4);
+    let batch = gather(vec![request()], &requests, Patience { wait: Duration::ZERO, expected: 9 }).unwrap();
+    assert_eq!(batch.len(), 1);
+    drop(queue);
+    assert!(gather(Vec::new(), &requests, Patience { wait: day, expected: 9 }).is_none());
+    assert_eq!(gather(vec![request()], &requests, Patience { wait: day, expected: 9 }).unwrap().len(), 1);
+}
