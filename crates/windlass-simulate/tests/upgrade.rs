@@ -1,6 +1,6 @@
 //! A whole upgrade with all real controllers, in virtual time.
 
-use windlass_simulate::{TopologyManifests, UpgradeReport, UpgradeRequest, simulate_upgrade};
+use windlass_simulate::{TopologyManifests, UpgradeError, UpgradeReport, UpgradeRequest, simulate_upgrade};
 
 fn upgraded(seed: u64) -> UpgradeReport {
     let manifests = TopologyManifests::new("c1", "v1.29.0", 1)
@@ -34,4 +34,15 @@ fn workers_skip_what_they_may_and_hooks_and_machines_are_reported() {
     assert_eq!((report.machines.created, report.machines.deleted), (6, 6));
     assert_eq!(report.hooks.len(), 14);
     assert!(report.operations.windows(2).all(|pair| pair[0].end_seconds <= pair[1].start_seconds));
+}
+
+#[test]
+fn a_target_without_a_path_is_refused_at_once() {
+    let manifests = TopologyManifests::new("c1", "v1.31.0", 1).versions(["v1.31.0", "v1.32.0"]);
+    let request = UpgradeRequest { manifests: manifests.objects(), to: "v1.34.0".to_owned(), seed: 1 };
+    let refused = simulate_upgrade(&request);
+    assert!(
+        matches!(&refused, Err(UpgradeError::Refused(error)) if error.to_string().contains("v1.34.0")),
+        "{refused:?}"
+    );
 }

@@ -15,8 +15,8 @@ use windlass_api::names::{CLUSTER_NAME_LABEL, OK_TO_DELETE_ANNOTATION, PAUSED_AN
 use windlass_engine::condition;
 use windlass_engine::topology::desired::{Desired, Inputs};
 use windlass_engine::topology::{
-    Decision, HeldByHook, HookAnswer, HookAnswers, HookCall, Next, Observed, Outcome as TopologyOutcome,
-    WaitingOn, decide,
+    Decision, HeldByHook, HookAnswer, HookAnswers, HookCall, Next, NoPath, Observed,
+    Outcome as TopologyOutcome, WaitingOn, decide,
 };
 use windlass_hooks::HookClient;
 use windlass_reconcile::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler};
@@ -168,7 +168,11 @@ impl Reconciler for TopologyController {
 
 /// When to look again. What failed is tried again with growing delays; for what waits, an event comes.
 fn after(decision: &Decision) -> Result<Outcome, TopologyError> {
-    let failures: Vec<String> = decision.failures().iter().map(ToString::to_string).collect();
+    // A path that does not exist comes with a change of the class or the Cluster, not by trying again.
+    let is_refused = |waiting: &&WaitingOn| matches!(waiting, WaitingOn::Path(NoPath::Refused(_)));
+    let failures = decision.failures();
+    let failures: Vec<String> =
+        failures.into_iter().filter(|waiting| !is_refused(waiting)).map(ToString::to_string).collect();
     if !failures.is_empty() {
         return Err(TopologyError::Held(failures.join("; ")));
     }

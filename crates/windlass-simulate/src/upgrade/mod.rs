@@ -109,10 +109,22 @@ pub async fn upgrade(manifests: &[Value], options: &UpgradeOptions) -> Result<Up
     let refused = |error: WorldError| UpgradeError::Refused(Box::new(error));
     world.patch::<Cluster>(&key, patch).await.map_err(refused)?;
     world
-        .run_until("the upgrade is done", options.limit, |world| is_at(world, &key, &target))
+        .run_until("the upgrade is done", options.limit, |world| {
+            is_at(world, &key, &target) || without_path(world, &key).is_some()
+        })
         .await
         .map_err(|error| UpgradeError::Upgrade(Box::new(error)))?;
+    if let Some(reason) = without_path(&world, &key) {
+        return Err(refused(WorldError::Refused { what: format!("upgrade to {target}"), reason }));
+    }
     Ok(journal.report(options.extension.calls(), begun.elapsed(), prepared.warnings))
+}
+
+/// Why there is no way to the target, if the Cluster says so: waiting would not change it.
+fn without_path(world: &World, key: &ObjectKey) -> Option<String> {
+    let conditions = world.get::<Cluster>(key)?.status.conditions;
+    let topology = conditions.into_iter().find(|found| found.type_ == TOPOLOGY_RECONCILED)?;
+    topology.message.starts_with("no upgrade path").then_some(topology.message)
 }
 
 /// Whether all machines of a cluster have a version and are available, and nothing about the topology is open.
