@@ -8,6 +8,7 @@ mod output;
 mod plan;
 mod runtime;
 mod serve;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,7 @@ struct Cli {
 enum Command {
     Plan(Box<plan::PlanCommand>),
     Extension(extension::ExtensionCommand),
+    Simulate(simulate::SimulateCommand),
     Serve(serve::ServeCommand),
     Crds(crds::CrdsCommand),
     Backup(backup::BackupCommand),
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Plan(command) => plan::run(*command),
         Command::Extension(command) => extension::run(command),
+        Command::Simulate(command) => simulate::run(command),
         Command::Serve(command) => runtime::on_all_cores(serve::run(command)),
         Command::Crds(command) => crds::run(&command),
         Command::Backup(command) => runtime::on_one_thread(backup::backup(command)),

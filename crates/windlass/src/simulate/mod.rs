@@ -1,0 +1,28 @@
+//! `windlass simulate`: runs the real controllers in virtual time.
+
+mod rollout;
+
+use clap::{Args, Subcommand};
+
+use crate::exit::Failure;
+
+/// Run the real controllers in virtual time: hours pass in seconds, and nothing outside is touched.
+///
+/// The controllers, the API and the in-memory provider are those that everything else uses. The same seed tells the
+/// same story.
+#[derive(Args)]
+pub(crate) struct SimulateCommand {
+    #[command(subcommand)]
+    command: Simulation,
+}
+
+#[derive(Subcommand)]
+enum Simulation {
+    Rollout(rollout::RolloutCommand),
+}
+
+pub(crate) fn run(command: SimulateCommand) -> Result<(), Failure> {
+    match command.command {
+        Simulation::Rollout(command) => rollout::run(&command),
+    }
+}
