@@ -1,8 +1,9 @@
 //! How fast the API is, and what it takes: `cargo bench -p windlass-apiserver --bench api -- [FILTER...]`.
 //!
 //! A case has a name, as `https create 64 clients 0 watchers`; it runs if each FILTER is a word of its name.
-//! `--seconds N` and `--ops N` bound each case. Over HTTPS the server is a process of its own, with its data
-//! directory on the disk; the load comes from one thread of this one, one connection per client.
+//! `--seconds N` and `--ops N` bound each case. Over HTTPS the server is a process of its own; the load comes
+//! from one thread of this one, one connection per client. Data is below the target directory, or in the
+//! directory that `--dir` names: on a memory file system, syncs cost nothing, and what is left is the API.
 
 // A benchmark that cannot go on has nothing better to do than to say so.
 #![allow(clippy::expect_used)]
@@ -15,6 +16,7 @@ mod machine;
 mod server;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -32,6 +34,9 @@ const WATCHERS: [usize; 2] = [0, 20];
 
 /// Objects for the figures on memory and on starting.
 const MANY: usize = 10_000;
+
+/// How long watchers may take to catch up.
+const HEARING: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verb {
@@ -67,17 +72,20 @@ struct Arguments {
     filters: Vec<String>,
     seconds: f64,
     ops: usize,
+    dir: PathBuf,
 }
 
 impl Arguments {
     fn read(arguments: impl Iterator<Item = String>) -> Self {
-        let mut read = Self { filters: Vec::new(), seconds: 2.0, ops: 100_000 };
+        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+        let mut read = Self { filters: Vec::new(), seconds: 2.0, ops: 100_000, dir };
         let mut arguments = arguments.filter(|argument| argument != "--bench");
         while let Some(argument) = arguments.next() {
-            let mut number = || arguments.next().expect("a number").parse::<f64>().expect("a number");
+            let mut value = || arguments.next().expect("a value");
             match argument.as_str() {
-                "--seconds" => read.seconds = number(),
-                "--ops" => read.ops = number() as usize,
+                "--seconds" => read.seconds = value().parse().expect("seconds"),
+                "--ops" => read.ops = value().parse().expect("a number"),
+                "--dir" => read.dir = value().into(),
                 _ => read.filters.push(argument),
             }
         }
@@ -130,7 +138,7 @@ impl Round {
     fn run(self, arguments: &Arguments) {
         let selected = |verb: &Verb| arguments.selects(&self.name(*verb));
         let Some(last) = Verb::ALL.iter().rposition(selected) else { return };
-        let server = Server::start(self.transport);
+        let server = Server::start(self.transport, &arguments.dir);
         let runtime = self.transport.load_runtime();
         runtime.block_on(server.define());
         let seen = Arc::new(AtomicU64::new(0));
@@ -158,9 +166,13 @@ impl Round {
                 outcome.print(&self.name(*verb));
             }
             let all = changes * self.watchers as u64;
-            while seen.load(Ordering::Relaxed) < all {
-                runtime.block_on(tokio::time::sleep(Duration::from_millis(5)));
-            }
+            let heard = async {
+                while seen.load(Ordering::Relaxed) < all {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            let heard = runtime.block_on(async { tokio::time::timeout(HEARING, heard).await });
+            heard.expect("watchers that hear of every change");
         }
     }
 
@@ -260,7 +272,7 @@ fn memory(arguments: &Arguments) {
         return;
     }
     let runtime = Transport::Https.load_runtime();
-    let server = Server::start(Transport::Https);
+    let server = Server::start(Transport::Https, &arguments.dir);
     runtime.block_on(server.define());
     let idle = server.resident_kib();
     say(&format!("memory of an idle server: {} MB", idle / 1024));

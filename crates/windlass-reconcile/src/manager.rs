@@ -224,9 +224,9 @@ impl Running {
         (&mut self.task).await.unwrap_or(Ended::Crashed)
     }
 
-    /// Whether the manager has ended, by itself or because it was told to.
+    /// Whether the manager has ended, or is about to because of a fault: nothing is written any more.
     pub fn has_ended(&self) -> bool {
-        self.task.is_finished()
+        self.task.is_finished() || self.manager.shared.has_crashed()
     }
 
     /// The manager.

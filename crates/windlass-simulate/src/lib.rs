@@ -4,19 +4,28 @@
 //! milliseconds, and the same seed gives the same story. It can be killed at any write and started again, and
 //! [`Observer`]s see every state that was ever written.
 
+mod components;
 mod extension;
 mod manifests;
 mod population;
+mod progress;
 mod recorder;
+mod rollout;
 mod topology;
 mod upgrade;
 mod waiting;
 mod world;
 
+pub use components::register_all;
 pub use extension::{HookRecord, SimulatedExtension};
 pub use manifests::{ClusterManifests, Startup, WorkerGroup};
 pub use population::{Bounds, Counts, Limits, Population, Step, StepEvent};
+pub use progress::{is_complete, is_settled};
 pub use recorder::{Observer, Violation, Written};
+pub use rollout::{
+    Amount, Change, ChangeKind, InvalidAmount, Progress, RolloutError, RolloutOptions, RolloutReport,
+    Strategy, rollout, rollout_with,
+};
 pub use topology::TopologyManifests;
 pub use upgrade::{
     MachineCounts, MachineRecord, OperationRecord, Prepared, UpgradeError, UpgradeOptions, UpgradeReport,

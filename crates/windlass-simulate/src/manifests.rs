@@ -202,6 +202,13 @@ impl WorkerGroup {
         self
     }
 
+    /// Without annotations of the infrastructure.
+    #[must_use]
+    pub fn clean(mut self) -> Self {
+        self.extra = json!({});
+        self
+    }
+
     /// The name of its MachineDeployment.
     pub fn deployment_name(&self, cluster: &str) -> String {
         format!("{cluster}-{}", self.name)

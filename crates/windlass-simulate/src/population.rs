@@ -1,6 +1,7 @@
 //! The machines of a MachineDeployment, counted after every write.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -26,6 +27,7 @@ struct Inner {
     steps: Vec<Step>,
     counts: Counts,
     bounds: Bounds,
+    began: Timestamp,
     /// Checked after every write, if set.
     limits: Option<Limits>,
 }
@@ -75,13 +77,13 @@ pub struct Limits {
 }
 
 /// Something that happened to a machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     /// Its number; the first is 1.
     pub step: usize,
-    /// When.
-    pub at: Timestamp,
+    /// When, in seconds after the beginning.
+    pub seconds: f64,
     /// What.
     pub event: StepEvent,
     /// To which machine.
@@ -113,6 +115,20 @@ pub enum StepEvent {
     Deleted,
 }
 
+impl fmt::Display for StepEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Created => "created",
+            Self::Available => "available",
+            Self::Unavailable => "unavailable",
+            Self::UpdateStarted => "update started",
+            Self::UpdateDone => "updated",
+            Self::Deleting => "deleting",
+            Self::Deleted => "deleted",
+        })
+    }
+}
+
 impl Population {
     /// Counts the machines of a MachineDeployment of this name.
     pub fn of(deployment: &str) -> Self {
@@ -122,14 +138,16 @@ impl Population {
             steps: Vec::new(),
             counts: Counts::default(),
             bounds: Bounds::default(),
+            began: Timestamp::UNIX_EPOCH,
             limits: None,
         };
         Self { inner: Arc::new(Mutex::new(inner)) }
     }
 
-    /// Forgets what was seen so far, but not the machines.
-    pub fn begin(&self) {
+    /// Forgets what was seen so far, but not the machines, and counts seconds from now on.
+    pub fn begin(&self, now: Timestamp) {
         let mut inner = self.inner();
+        inner.began = now;
         let counts = inner.counts;
         inner.steps.clear();
         inner.bounds =
@@ -225,7 +243,7 @@ impl Inner {
         }
         self.steps.push(Step {
             step: self.steps.len() + 1,
-            at,
+            seconds: seconds_between(self.began, at),
             event,
             machine: machine.to_owned(),
             machine_set: member.map(|member| member.set.clone()).unwrap_or_default(),
@@ -244,6 +262,11 @@ impl Inner {
         }
         Ok(())
     }
+}
+
+/// Seconds to the millisecond, which is as exact as virtual time is.
+pub(crate) fn seconds_between(from: Timestamp, to: Timestamp) -> f64 {
+    to.duration_since(from).as_millis() as f64 / 1000.0
 }
 
 fn set_of(machine: &Machine) -> String {

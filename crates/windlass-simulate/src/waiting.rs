@@ -47,10 +47,11 @@ fn say(lines: &mut Vec<String>, kind: &str, name: &str, conditions: &[Condition]
     let telling = conditions.iter().filter(|condition| {
         let is = |status: &str| condition.status == status;
         (GOOD.contains(&condition.type_.as_str()) && !is("True"))
-            || (GOING_ON.contains(&condition.type_.as_str()) && is("True"))
+            // With a message, it also tells what would be in the way.
+            || (GOING_ON.contains(&condition.type_.as_str()) && (is("True") || !condition.message.is_empty()))
     });
     for condition in telling {
-        let message = condition.message.lines().next().unwrap_or_default();
+        let message = condition.message.lines().map(str::trim).collect::<Vec<_>>().join(" ");
         let colon = if message.is_empty() { "" } else { ": " };
         lines.push(format!("{kind} {name}: {} ({}){colon}{message}", condition.type_, condition.reason));
     }

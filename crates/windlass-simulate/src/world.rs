@@ -1,19 +1,21 @@
 //! A world: an API in memory, everything that acts on it, and a clock that nobody has to wait for.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::core::Request;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until};
 use windlass_apiserver::ApiServer;
+use windlass_dev::Provider;
 use windlass_reconcile::{Clock, Ended, Faults, Idle, Kind, Manager, ObjectKey, Options, Running};
 use windlass_store::{History, Resource, Scope, Store};
 
+use crate::components;
 use crate::recorder::{Observer, Recorder, Violation, decode, resource_of};
 
 /// How often a condition is looked at while controllers are busy.
@@ -32,6 +34,8 @@ pub struct Start<'a> {
     pub clock: &'a windlass_apiserver::Clock,
     /// What chance comes from. Another one after each restart.
     pub seed: u64,
+    /// The in-memory provider, if one was made at an earlier start: its workload clusters outlive those who manage them.
+    pub provider: &'a Mutex<Option<Provider>>,
 }
 
 /// How a world begins.
@@ -45,6 +49,25 @@ pub struct WorldOptions {
     pub definitions: Vec<Value>,
     /// What acts in it.
     pub setup: Setup,
+}
+
+impl WorldOptions {
+    /// All kinds of Cluster API, all controllers, and the in-memory provider; on the first day of 2026.
+    pub fn new(seed: u64) -> Self {
+        let setup = |start: &Start<'_>| {
+            let mut slot = start.provider.lock().unwrap_or_else(PoisonError::into_inner);
+            let provider = slot.get_or_insert_with(|| Provider::new(start.clock.clone(), start.seed));
+            components::register_all(start.manager, start.client, provider);
+        };
+        Self::with(seed, windlass_api::crds::manifests(), Arc::new(setup))
+    }
+
+    /// Only these kinds, and what is set up.
+    pub fn with(seed: u64, definitions: Vec<Value>, setup: Setup) -> Self {
+        // Any day will do, as long as it is the same every time.
+        let start = Timestamp::from_second(1_767_225_600).unwrap_or_default();
+        Self { seed, start, definitions, setup }
+    }
 }
 
 /// A cluster of controllers and what they control, in virtual time.
@@ -61,6 +84,7 @@ pub struct World {
     recorder: Recorder,
     running: Option<Running>,
     starts: u64,
+    provider: Mutex<Option<Provider>>,
 }
 
 /// Why a world could not go on.
@@ -129,7 +153,7 @@ impl World {
     pub async fn begin(options: WorldOptions) -> Result<Self, WorldError> {
         let mut world = Self::empty(options).await?;
         for definition in &world.options.definitions {
-            world.apply_object(definition).await?;
+            world.define(definition).await?;
         }
         world.start();
         Ok(world)
@@ -147,7 +171,27 @@ impl World {
         let recorder = Recorder::start(server.store(), clock.clone())
             .map_err(|expired| WorldError::Start { reason: expired.to_string() })?;
         let faults = Faults::new();
-        Ok(Self { server, client, options, clock, server_clock, faults, recorder, running: None, starts: 0 })
+        Ok(Self {
+            server,
+            client,
+            options,
+            clock,
+            server_clock,
+            faults,
+            recorder,
+            running: None,
+            starts: 0,
+            provider: Mutex::default(),
+        })
+    }
+
+    /// Creates a definition. Applying one would keep track of who owns each of its thousands of fields.
+    async fn define(&self, definition: &Value) -> Result<(), WorldError> {
+        let path = Request::new("/apis/apiextensions.k8s.io/v1/customresourcedefinitions");
+        let refused = |error: kube::Error| self.refused("define a kind", &error);
+        let request = path.create(&PostParams::default(), definition.to_string().into_bytes());
+        let request = request.map_err(|error| refused(kube::Error::BuildRequest(error)))?;
+        self.client.request::<DynamicObject>(request).await.map(|_| ()).map_err(refused)
     }
 
     /// Starts everything that acts, as a new process would.
@@ -156,15 +200,31 @@ impl World {
         self.starts += 1;
         let options = Options::new().clock(self.clock.clone()).seed(seed).faults(self.faults.clone());
         let manager = Manager::new(self.client.clone(), options);
-        let start = Start { manager: &manager, client: &self.client, clock: &self.server_clock, seed };
+        let provider = &self.provider;
+        let start =
+            Start { manager: &manager, client: &self.client, clock: &self.server_clock, seed, provider };
         (self.options.setup)(&start);
         self.running = Some(manager.start());
     }
 
-    /// Kills everything that acts, as `kill -9` would, and starts it again. The API and what is in it stay.
+    /// Kills everything that acts, as `kill -9` would, and starts it again. The API and what is in it stay, and so do
+    /// the workload clusters of the in-memory provider.
     pub async fn restart(&mut self) {
         self.kill().await;
         self.start();
+    }
+
+    /// Kills everything that acts, and starts it again with a seed of its own.
+    pub async fn restart_with(&mut self, seed: u64) {
+        self.options.seed = seed;
+        self.starts = 0;
+        self.restart().await;
+    }
+
+    /// Forgets the workload clusters of the in-memory provider, as the end of its process would. It builds them anew
+    /// after the next restart.
+    pub fn forget_workloads(&self) {
+        *self.provider.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Kills everything that acts.
@@ -362,6 +422,11 @@ impl World {
         }
         lines.extend(crate::waiting::lines(self));
         lines
+    }
+
+    /// The in-memory provider that acts now, if there is one.
+    pub fn provider(&self) -> Option<Provider> {
+        self.provider.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Faults to inject.

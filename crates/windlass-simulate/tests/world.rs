@@ -42,9 +42,7 @@ async fn world(seed: u64) -> World {
         let slowly = Slowly { maps: maps.clone(), secrets: secrets.clone() };
         start.manager.controller("slowly", &maps).register(slowly);
     };
-    let start = "2026-01-01T00:00:00Z".parse().unwrap();
-    let options = WorldOptions { seed, start, definitions: Vec::new(), setup: Arc::new(setup) };
-    World::begin(options).await.unwrap()
+    World::begin(WorldOptions::with(seed, Vec::new(), Arc::new(setup))).await.unwrap()
 }
 
 fn map(wanted: usize) -> String {

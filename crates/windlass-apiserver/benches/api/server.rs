@@ -58,7 +58,7 @@ fn runtime(threads: usize) -> Runtime {
 }
 
 pub(crate) struct Server {
-    dir: TempDir,
+    dir: Option<TempDir>,
     running: Running,
 }
 
@@ -68,8 +68,8 @@ enum Running {
 }
 
 impl Server {
-    pub(crate) fn start(transport: Transport) -> Self {
-        Self::open(transport, TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory"))
+    pub(crate) fn start(transport: Transport, dir: &Path) -> Self {
+        Self::open(transport, TempDir::new_in(dir).expect("a directory"))
     }
 
     /// Starts a server on a data directory, and returns when it answers.
@@ -82,14 +82,13 @@ impl Server {
                 Running::Here { api, _runtime: runtime }
             }
         };
-        Self { dir, running }
+        Self { dir: Some(dir), running }
     }
 
     /// Ends the server, and keeps its data.
     pub(crate) fn stop(mut self) -> TempDir {
         self.end();
-        let empty = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-        std::mem::replace(&mut self.dir, empty)
+        self.dir.take().expect("a directory")
     }
 
     fn end(&mut self) {

@@ -1,8 +1,10 @@
 //! CustomResourceDefinitions: what is wrong with one, and the resources that it defines.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use windlass_store as store;
 
 use super::jsonpath::JsonPath;
@@ -132,10 +134,31 @@ fn versions(spec: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
+/// Compiled schemas by their digest, of all servers in the process. A large schema takes a hundred times longer to
+/// compile than to digest, and the same ones come again: when a definition is checked and then used, when a server
+/// starts on the same data, when many servers run in one process.
+static COMPILED: Mutex<BTreeMap<[u8; 32], ObjectSchema>> = Mutex::new(BTreeMap::new());
+
+/// How many compiled schemas are kept. More than there are kinds in most clusters.
+const KEEP_COMPILED: usize = 256;
+
 fn compile(schema: &Value, path: &str) -> Result<ObjectSchema, Vec<Cause>> {
+    let digest: [u8; 32] = Sha256::digest(schema.to_string()).into();
+    let known = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(compiled) = known().get(&digest) {
+        return Ok(compiled.clone());
+    }
     let schema = Arc::new(Schema::from_crd(schema, path)?);
-    let rules = Rules::compile(&schema, path)?;
-    Ok(ObjectSchema { schema, rules })
+    let compiled = ObjectSchema { rules: Rules::compile(&schema, path)?, schema };
+    // With a path it was only checked, and messages would tell where in its definition a rule is.
+    if path.is_empty() {
+        let mut kept = known();
+        if kept.len() >= KEEP_COMPILED {
+            kept.clear();
+        }
+        kept.insert(digest, compiled.clone());
+    }
+    Ok(compiled)
 }
 
 /// The resources that an accepted definition defines. A version whose schema cannot be compiled, which

@@ -1,5 +1,6 @@
 //! `windlass simulate`: runs the real controllers in virtual time.
 
+mod rollout;
 mod upgrade;
 
 use clap::{Args, Subcommand};
@@ -18,11 +19,13 @@ pub(crate) struct SimulateCommand {
 
 #[derive(Subcommand)]
 enum Simulation {
+    Rollout(rollout::RolloutCommand),
     Upgrade(upgrade::UpgradeCommand),
 }
 
 pub(crate) fn run(command: SimulateCommand) -> Result<(), Failure> {
     match command.command {
+        Simulation::Rollout(command) => rollout::run(&command),
         Simulation::Upgrade(command) => upgrade::run(&command),
     }
 }

@@ -1,0 +1,63 @@
+//! Everything that acts is killed at every write of a rollout, and started again.
+
+use std::time::Duration;
+
+use windlass_reconcile::WriteFault;
+use windlass_simulate::{Limits, WorkerGroup, World, is_complete};
+
+use crate::support::{LONG, Workers};
+
+/// Which writes are tried: all of them if this is set, otherwise every seventh, which takes seconds.
+const EVERY_WRITE: &str = "WINDLASS_EVERY_WRITE";
+
+/// Rolls one machine out and kills everything at a write. Whether it came to that: the rollout may be over before.
+async fn kill_at(workers: &mut Workers, number: u64, fault: WriteFault) -> bool {
+    workers.population.begin(workers.world.now());
+    let at = workers.world.faults().writes() + number;
+    workers.world.faults().on_write(at, fault);
+    workers.change_spec().await;
+    let deployment = workers.deployment_name();
+    let over = |world: &World| world.has_crashed() || is_complete(world, &deployment);
+    workers.world.run_until("it is killed or done", LONG, over).await.unwrap();
+    let killed = workers.world.has_crashed();
+    if killed {
+        assert_eq!(workers.world.faults().writes(), at, "nothing is written after that");
+        workers.world.restart().await;
+    }
+    workers.until_complete().await.unwrap_or_else(|error| panic!("{fault:?} at write {number}: {error}"));
+    let used: Vec<_> = workers.shape().into_iter().filter(|(_, _, owned)| *owned > 0).collect();
+    assert_eq!(used, [(workers.template_name(), Some(1), 1)], "{fault:?} at write {number}");
+    let bounds = workers.population.bounds();
+    assert_eq!((bounds.created, bounds.deleted), (1, 1), "{fault:?} at write {number}: one machine, once");
+    killed
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_killed_at_any_write_ends_the_same() {
+    let stride = if std::env::var_os(EVERY_WRITE).is_some() { 1 } else { 7 };
+    let mut workers = Workers::new(1, WorkerGroup::new("w", 1)).await;
+    workers.population.limit(Some(Limits { max_machines: 2, min_available: 1 }));
+    let mut number = 1;
+    loop {
+        // Before one write and after the next: every place between two writes is tried.
+        let fault = if number % 2 == 0 { WriteFault::CrashBefore } else { WriteFault::CrashAfter };
+        if !kill_at(&mut workers, number, fault).await {
+            break;
+        }
+        number += stride;
+    }
+    assert!(number > 30, "a rollout has more than {number} writes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn workload_clusters_are_built_anew_when_the_provider_dies_too() {
+    let mut workers = Workers::new(3, WorkerGroup::new("w", 2)).await;
+    let before: Vec<_> = workers.machines().into_iter().map(|machine| machine.metadata.name).collect();
+    workers.world.forget_workloads();
+    workers.world.restart().await;
+    // Long enough that an illness would show.
+    workers.world.run_until("never", Duration::from_secs(120), |_| false).await.unwrap_err();
+    workers.until_complete().await.unwrap();
+    let after: Vec<_> = workers.machines().into_iter().map(|machine| machine.metadata.name).collect();
+    assert_eq!(after, before, "the same machines");
+}

@@ -1,0 +1,10 @@
+//! Worker machines from the first to the last, with the real controllers in virtual time.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a failing helper fails the test")]
+
+mod bad_input;
+mod crash;
+mod lifecycle;
+mod limits;
+mod support;
+mod trouble;
