@@ -33,6 +33,8 @@ pub enum WriteError {
         kind: GroupKind,
         /// The object.
         key: ObjectKey,
+        /// Whether it was written all the same.
+        written: bool,
     },
     /// The object cannot be expressed as JSON.
     #[error("cannot {verb} {kind} {key}: {source}")]
@@ -78,14 +80,16 @@ impl WriteError {
         self.status().is_some_and(|status| matches!(status.code, 400 | 403 | 422))
     }
 
-    /// Whether the write may have been done all the same.
-    pub(crate) fn may_have_happened(&self) -> bool {
+    /// Whether the write may have been done all the same: the answer was lost, or it was that of a server in trouble.
+    /// Nothing may be undone then that it depends on; the next reconcile sees what there is.
+    pub fn may_have_happened(&self) -> bool {
         match self {
             Self::Failed { source, .. } => match source.as_ref() {
                 kube::Error::BuildRequest(_) => false,
                 other => status(other).is_none_or(|status| status.code >= 500),
             },
-            Self::Injected { .. } | Self::Encode { .. } => false,
+            Self::Injected { written, .. } => *written,
+            Self::Encode { .. } => false,
         }
     }
 }

@@ -166,7 +166,7 @@ impl<K: Kind> Writer<K> {
         });
         match fault {
             Some(WriteFault::CrashBefore) => self.shared.crash().await,
-            Some(WriteFault::FailBefore) => return Err(self.injected(verb, key)),
+            Some(WriteFault::FailBefore) => return Err(self.injected(verb, key, false)),
             _ => {}
         }
         let result = sent.await;
@@ -174,7 +174,7 @@ impl<K: Kind> Writer<K> {
             Some(WriteFault::CrashAfter) => self.shared.crash().await,
             Some(WriteFault::FailAfter) => {
                 self.expect_anything();
-                return Err(self.injected(verb, key));
+                return Err(self.injected(verb, key, true));
             }
             _ => {}
         }
@@ -255,8 +255,8 @@ impl<K: Kind> Writer<K> {
         WriteError::Failed { verb, kind: self.kind(), key: key.clone(), source: Box::new(source) }
     }
 
-    fn injected(&self, verb: Verb, key: &ObjectKey) -> WriteError {
-        WriteError::Injected { verb, kind: self.kind(), key: key.clone() }
+    fn injected(&self, verb: Verb, key: &ObjectKey, written: bool) -> WriteError {
+        WriteError::Injected { verb, kind: self.kind(), key: key.clone(), written }
     }
 }
 

@@ -41,6 +41,11 @@ impl Sets {
                         "FailedCreate",
                         format!("Could not create Machine {name}: {error}"),
                     );
+                    // The machine may be there although nobody said so, and would be left without its parts. If it is
+                    // not, they are found by nobody referring to them.
+                    if matches!(&error, WorkerError::Write(lost) if lost.may_have_happened()) {
+                        return Err(error);
+                    }
                     for (resource, object) in made {
                         // What is left if this fails too is found by nobody referring to it.
                         let _ = context.writer_of(&resource).delete(&object).await;

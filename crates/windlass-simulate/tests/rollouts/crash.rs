@@ -50,6 +50,21 @@ async fn a_rollout_killed_at_any_write_ends_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn answers_that_are_lost_make_no_machine_twice() {
+    let mut workers = Workers::new(2, WorkerGroup::new("w", 2)).await;
+    workers.population.limit(Some(Limits { max_machines: 3, min_available: 2 }));
+    workers.world.faults().delay_watches(Duration::ZERO..=Duration::from_millis(300), 5);
+    let now = workers.world.faults().writes();
+    for number in (now..now + 400).step_by(5) {
+        workers.world.faults().on_write(number, WriteFault::FailAfter);
+    }
+    workers.change_spec().await;
+    workers.until_complete().await.unwrap();
+    let bounds = workers.population.bounds();
+    assert_eq!((bounds.created, bounds.deleted), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
 async fn workload_clusters_are_built_anew_when_the_provider_dies_too() {
     let mut workers = Workers::new(3, WorkerGroup::new("w", 2)).await;
     let before: Vec<_> = workers.machines().into_iter().map(|machine| machine.metadata.name).collect();

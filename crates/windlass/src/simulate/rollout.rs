@@ -14,7 +14,7 @@ use crate::exit::Failure;
 use crate::output::{self, Format};
 
 /// How often a long run says how far it is.
-const SAY_EVERY: Duration = Duration::from_secs(2);
+const SAY_EVERY: Duration = Duration::from_secs(20);
 
 /// The most machines that fit in memory with everything around them.
 const MOST_REPLICAS: u32 = 100_000;
