@@ -444,6 +444,10 @@ proptest! {
     }
 
     /// The template changes again while machines are updated in place: the limits hold all the same.
+    ///
+    /// Not always: with 6 replicas, maxSurge 0 and maxUnavailable 3, a search found 2 available machines instead of 3
+    /// (`cc a8efe787c1ac764b6934d4377331cf538e7cf662dbf4a95564438be34d4cf7b5`). The fixed seed of `.cargo/config.toml`
+    /// does not come upon it. It must be repaired before controllers update machines in place.
     #[test]
     fn in_place_keeps_its_limits_when_the_template_changes_again(
         replicas in 1u32..7, limits in limits(), rolls in rolls(), at in 0usize..120,
