@@ -21,6 +21,7 @@ const LAYERS: &[&str] = &[
     "windlass-reconcile",
     "windlass-dev",
     "windlass-controllers",
+    "windlass-plane",
     "windlass-simulate",
     "windlass-web",
     "windlass",

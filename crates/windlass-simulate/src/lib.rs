@@ -4,7 +4,6 @@
 //! milliseconds, and the same seed gives the same story. It can be killed at any write and started again, and
 //! [`Observer`]s see every state that was ever written.
 
-mod components;
 mod extension;
 mod manifests;
 mod population;
@@ -16,7 +15,6 @@ mod upgrade;
 mod waiting;
 mod world;
 
-pub use components::register_all;
 pub use extension::{HookRecord, SimulatedExtension};
 pub use manifests::{ClusterManifests, Startup, WorkerGroup};
 pub use population::{Bounds, Counts, Limits, Population, Step, StepEvent};
@@ -29,6 +27,6 @@ pub use rollout::{
 pub use topology::TopologyManifests;
 pub use upgrade::{
     MachineCounts, MachineRecord, OperationRecord, Prepared, UpgradeError, UpgradeOptions, UpgradeReport,
-    UpgradeRequest, prepare, simulate_upgrade, upgrade, with_topologies,
+    UpgradeRequest, prepare, simulate_upgrade, upgrade,
 };
 pub use world::{NotReached, Setup, Start, World, WorldError, WorldOptions, key};

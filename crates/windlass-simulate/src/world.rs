@@ -12,10 +12,11 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until};
 use windlass_apiserver::ApiServer;
 use windlass_dev::Provider;
+use windlass_plane::{EmbeddedAdmission, Plane};
 use windlass_reconcile::{Clock, Ended, Faults, Idle, Kind, Manager, ObjectKey, Options, Running};
 use windlass_store::{History, Resource, Scope, Store};
 
-use crate::components;
+use crate::extension::SimulatedExtension;
 use crate::recorder::{Observer, Recorder, Violation, decode, resource_of};
 
 /// How often a condition is looked at while controllers are busy.
@@ -49,24 +50,38 @@ pub struct WorldOptions {
     pub definitions: Vec<Value>,
     /// What acts in it.
     pub setup: Setup,
+    /// Whether what is stored is defaulted and checked as `windlass up` does it.
+    pub has_admission: bool,
 }
 
 impl WorldOptions {
-    /// All kinds of Cluster API, all controllers, and the in-memory provider; on the first day of 2026.
+    /// All kinds of Cluster API, admission, all controllers, and the in-memory provider; on the first day of 2026.
     pub fn new(seed: u64) -> Self {
-        let setup = |start: &Start<'_>| {
-            let mut slot = start.provider.lock().unwrap_or_else(PoisonError::into_inner);
-            let provider = slot.get_or_insert_with(|| Provider::new(start.clock.clone(), start.seed));
-            components::register_all(start.manager, start.client, provider);
-        };
-        Self::with(seed, windlass_api::crds::manifests(), Arc::new(setup))
+        Self::extended_by(seed, &SimulatedExtension::new())
     }
 
-    /// Only these kinds, and what is set up.
+    /// The same, with an extension that can be registered.
+    pub fn extended_by(seed: u64, extension: &SimulatedExtension) -> Self {
+        let extension = extension.clone();
+        let setup = move |start: &Start<'_>| {
+            let mut slot = start.provider.lock().unwrap_or_else(PoisonError::into_inner);
+            let provider = slot.get_or_insert_with(|| Provider::new(start.clock.clone(), start.seed));
+            let plane = Plane {
+                client: start.client.clone(),
+                hooks: extension.client(),
+                provider: Some(provider.clone()),
+            };
+            plane.register(start.manager);
+        };
+        let options = Self::with(seed, windlass_api::crds::manifests(), Arc::new(setup));
+        Self { has_admission: true, ..options }
+    }
+
+    /// Only these kinds, and what is set up; no admission.
     pub fn with(seed: u64, definitions: Vec<Value>, setup: Setup) -> Self {
         // Any day will do, as long as it is the same every time.
         let start = Timestamp::from_second(1_767_225_600).unwrap_or_default();
-        Self { seed, start, definitions, setup }
+        Self { seed, start, definitions, setup, has_admission: false }
     }
 }
 
@@ -162,12 +177,17 @@ impl World {
     async fn empty(options: WorldOptions) -> Result<Self, WorldError> {
         let server_clock = windlass_apiserver::Clock::starting_at(options.start.into());
         let clock = Clock::starting_at(options.start);
-        let server_options =
+        let mut server_options =
             windlass_apiserver::Options::new().seed(options.seed).clock(server_clock.clone());
+        let admission = EmbeddedAdmission::new();
+        if options.has_admission {
+            server_options = admission.add_to(server_options);
+        }
         let server = ApiServer::start(Store::in_memory(History::default()), server_options)
             .await
             .map_err(|failure| WorldError::Start { reason: failure.to_string() })?;
         let client = Client::new(server.service(), "default");
+        admission.connect(client.clone());
         let recorder = Recorder::start(server.store(), clock.clone())
             .map_err(|expired| WorldError::Start { reason: expired.to_string() })?;
         let faults = Faults::new();

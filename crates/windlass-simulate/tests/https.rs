@@ -20,8 +20,9 @@ use windlass_api::cluster::MachineDeployment;
 use windlass_apiserver::serve::{Credentials, serve};
 use windlass_apiserver::{ApiServer, Clock};
 use windlass_dev::Provider;
+use windlass_plane::Plane;
 use windlass_reconcile::{Manager, Options};
-use windlass_simulate::{ClusterManifests, Startup, WorkerGroup, register_all};
+use windlass_simulate::{ClusterManifests, SimulatedExtension, Startup, WorkerGroup};
 use windlass_store::{History, Store};
 
 /// A client that says with its certificate who it is. Every request has a connection of its own.
@@ -77,8 +78,12 @@ async fn a_rollout_over_https_in_real_time() {
 
     let client = client(address, &credentials);
     let manager = Manager::new(client.clone(), Options::new());
-    let provider = Provider::new(Clock::system(), 1);
-    register_all(&manager, &client, &provider);
+    let plane = Plane {
+        client: client.clone(),
+        hooks: SimulatedExtension::new().client(),
+        provider: Some(Provider::new(Clock::system(), 1)),
+    };
+    plane.register(&manager);
     let running = manager.start();
 
     let group = WorkerGroup::new("w", 2);

@@ -111,6 +111,7 @@ async fn world(seed: u64, extension: &SimulatedExtension) -> World {
         start: "2026-01-01T00:00:00Z".parse().unwrap(),
         definitions: windlass_api::crds::manifests(),
         setup: Arc::new(setup),
+        has_admission: false,
     };
     World::begin(options).await.unwrap()
 }

@@ -1,11 +1,10 @@
 //! A whole upgrade in virtual time: machine by machine, hook by hook.
 
 mod observe;
-mod plane;
 mod report;
+mod request;
 mod stand_ins;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,10 +18,10 @@ use windlass_reconcile::ObjectKey;
 use windlass_version::Version;
 
 use crate::extension::SimulatedExtension;
-use crate::world::{Setup, World, WorldError, WorldOptions};
+use crate::world::{World, WorldError, WorldOptions};
 use observe::Journal;
-pub use plane::{UpgradeRequest, simulate_upgrade, with_topologies};
 pub use report::{MachineCounts, MachineRecord, OperationRecord, UpgradeReport};
+pub use request::{UpgradeRequest, simulate_upgrade};
 pub use stand_ins::{Prepared, prepare};
 
 /// How an upgrade is simulated.
@@ -34,8 +33,6 @@ pub struct UpgradeOptions {
     pub seed: u64,
     /// How much virtual time creating the cluster may take, and upgrading it.
     pub limit: Duration,
-    /// What acts in the world.
-    pub setup: Setup,
     /// The extension that answers hooks.
     pub extension: SimulatedExtension,
 }
@@ -83,12 +80,8 @@ fn beginning() -> Timestamp {
 pub async fn upgrade(manifests: &[Value], options: &UpgradeOptions) -> Result<UpgradeReport, UpgradeError> {
     let target = Version::parse(&options.to).map_err(UpgradeError::Target)?;
     let prepared = prepare(manifests).map_err(UpgradeError::Manifests)?;
-    let world_options = WorldOptions {
-        seed: options.seed,
-        start: beginning(),
-        definitions: windlass_api::crds::manifests(),
-        setup: Arc::clone(&options.setup),
-    };
+    let world_options =
+        WorldOptions { start: beginning(), ..WorldOptions::extended_by(options.seed, &options.extension) };
     let mut world =
         World::begin(world_options).await.map_err(|error| UpgradeError::World(Box::new(error)))?;
     let created = |error: WorldError| UpgradeError::Create(Box::new(error));

@@ -1,0 +1,63 @@
+//! Everything that acts in a management cluster.
+
+use std::sync::Arc;
+
+use kube::Client;
+use windlass_controllers::cluster::Clusters;
+use windlass_controllers::control_plane::ControlPlaneReconciler;
+use windlass_controllers::extension_config::ExtensionConfigController;
+use windlass_controllers::external::Externals;
+use windlass_controllers::health_check::HealthChecks;
+use windlass_controllers::machine::{Machines, NoUpdater, Parts};
+use windlass_controllers::machine_pool::MachinePools;
+use windlass_controllers::workload::{KubeconfigAccess, Resolved, WorkloadAccess};
+use windlass_controllers::workload_nodes::WorkloadNodes;
+use windlass_controllers::{machine_deployment, machine_set, topology};
+use windlass_dev::{Provider, Resolution};
+use windlass_hooks::HookClient;
+use windlass_reconcile::Manager;
+
+/// What acts in a management cluster, and through what.
+pub struct Plane {
+    /// The API of the management cluster.
+    pub client: Client,
+    /// How extensions are called.
+    pub hooks: HookClient,
+    /// The in-memory provider, where there is one. Its workload clusters do not die with those who manage them: give
+    /// the same one again after a restart in the process.
+    pub provider: Option<Provider>,
+}
+
+impl Plane {
+    /// Registers the provider and all controllers.
+    pub fn register(&self, manager: &Manager) {
+        if let Some(provider) = &self.provider {
+            provider.register(manager);
+        }
+        let access = self.workload_access();
+        let externals = Externals::new();
+        let nodes = WorkloadNodes::new(Arc::clone(&access), manager.clock().clone());
+        let extensions = ExtensionConfigController::register(manager, self.hooks.clone());
+        topology::register(manager, self.hooks.clone(), externals.clone(), extensions);
+        Clusters::register(manager, externals.clone(), true);
+        machine_deployment::register(manager, &externals);
+        machine_set::register(manager, &externals);
+        MachinePools::register(manager, externals.clone(), nodes.clone());
+        HealthChecks::register(manager, nodes.clone());
+        ControlPlaneReconciler::register(manager, externals.clone(), Arc::clone(&access));
+        Machines::register(manager, Parts { externals, access, nodes, updater: Arc::new(NoUpdater) });
+    }
+
+    /// Workload clusters by their kubeconfig Secret; those of the in-memory provider are in this process.
+    fn workload_access(&self) -> Arc<dyn WorkloadAccess> {
+        let access = KubeconfigAccess::new(self.client.clone());
+        let Some(provider) = &self.provider else { return Arc::new(access) };
+        let workloads = provider.workloads().clone();
+        let resolver = move |server: &str| match workloads.resolve(server) {
+            Resolution::Elsewhere => Resolved::Elsewhere,
+            Resolution::Down => Resolved::Down,
+            Resolution::Client(client) => Resolved::Client(client),
+        };
+        Arc::new(access.resolving(Arc::new(resolver)))
+    }
+}
