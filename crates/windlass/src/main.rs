@@ -2,13 +2,16 @@
 
 mod backup;
 mod crds;
+mod describe;
 mod exit;
 mod extension;
+mod kubeconfig;
 mod output;
 mod plan;
 mod runtime;
 mod serve;
 mod simulate;
+mod table;
 
 use std::process::ExitCode;
 
@@ -33,6 +36,7 @@ struct Cli {
 enum Command {
     Plan(Box<plan::PlanCommand>),
     Simulate(simulate::SimulateCommand),
+    Describe(describe::DescribeCommand),
     Extension(extension::ExtensionCommand),
     Serve(serve::ServeCommand),
     Crds(crds::CrdsCommand),
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Plan(command) => plan::run(*command),
         Command::Simulate(command) => simulate::run(command),
+        Command::Describe(command) => runtime::on_one_thread(describe::run(command)),
         Command::Extension(command) => extension::run(command),
         Command::Serve(command) => runtime::on_all_cores(serve::run(command)),
         Command::Crds(command) => crds::run(&command),
