@@ -2,13 +2,16 @@
 
 mod backup;
 mod crds;
+mod demo;
 mod exit;
 mod extension;
+mod logging;
 mod output;
 mod plan;
 mod runtime;
 mod serve;
 mod simulate;
+mod up;
 
 use std::process::ExitCode;
 
@@ -31,6 +34,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(demo::DemoCommand),
+    Up(Box<up::UpCommand>),
     Plan(Box<plan::PlanCommand>),
     Simulate(simulate::SimulateCommand),
     Extension(extension::ExtensionCommand),
@@ -42,6 +47,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Demo(command) => runtime::on_all_cores(demo::run(command)),
+        Command::Up(command) => runtime::on_all_cores(up::run(*command)),
         Command::Plan(command) => plan::run(*command),
         Command::Simulate(command) => simulate::run(command),
         Command::Extension(command) => extension::run(command),
