@@ -8,7 +8,8 @@ use windlass_controllers::control_plane::ControlPlaneReconciler;
 use windlass_controllers::extension_config::ExtensionConfigController;
 use windlass_controllers::external::Externals;
 use windlass_controllers::health_check::HealthChecks;
-use windlass_controllers::machine::{Machines, NoUpdater, Parts};
+use windlass_controllers::in_place::InPlaceExtensions;
+use windlass_controllers::machine::{Machines, Parts};
 use windlass_controllers::machine_pool::MachinePools;
 use windlass_controllers::workload::{KubeconfigAccess, Resolved, WorkloadAccess};
 use windlass_controllers::workload_nodes::WorkloadNodes;
@@ -38,14 +39,15 @@ impl Plane {
         let externals = Externals::new();
         let nodes = WorkloadNodes::new(Arc::clone(&access), manager.clock().clone());
         let extensions = ExtensionConfigController::register(manager, self.hooks.clone());
+        let in_place = InPlaceExtensions::of(extensions.clone());
         topology::register(manager, self.hooks.clone(), externals.clone(), extensions);
         Clusters::register(manager, externals.clone(), true);
-        machine_deployment::register(manager, &externals);
+        machine_deployment::register(manager, &externals, &in_place);
         machine_set::register(manager, &externals);
         MachinePools::register(manager, externals.clone(), nodes.clone());
         HealthChecks::register(manager, nodes.clone());
-        ControlPlaneReconciler::register(manager, externals.clone(), Arc::clone(&access));
-        Machines::register(manager, Parts { externals, access, nodes, updater: Arc::new(NoUpdater) });
+        ControlPlaneReconciler::register(manager, externals.clone(), Arc::clone(&access), in_place.clone());
+        Machines::register(manager, Parts { externals, access, nodes, updater: Arc::new(in_place) });
     }
 
     /// Workload clusters by their kubeconfig Secret; those of the in-memory provider are in this process.

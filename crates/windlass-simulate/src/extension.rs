@@ -16,6 +16,8 @@ use windlass_hooks::HookClient;
 use windlass_hooks::transport::{InProcess, boxed};
 use windlass_version::Version;
 
+use crate::updater::SimulatedUpdater;
+
 /// Name of its ExtensionConfig.
 pub(crate) const NAME: &str = "simulation";
 /// Its handler that plans upgrades.
@@ -72,6 +74,12 @@ impl SimulatedExtension {
             }),
         );
         extension
+    }
+
+    /// Adds an extension of another name beside it, which updates machines in place. It has to be registered, with
+    /// [`SimulatedUpdater::config`].
+    pub fn add_updater(&self, name: &str) -> SimulatedUpdater {
+        SimulatedUpdater::add_to(&self.transport, name)
     }
 
     /// Lets a hook ask to wait so many times, each time for so many seconds.

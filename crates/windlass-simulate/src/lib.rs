@@ -11,6 +11,7 @@ mod progress;
 mod recorder;
 mod rollout;
 mod topology;
+mod updater;
 mod upgrade;
 mod waiting;
 mod world;
@@ -25,6 +26,7 @@ pub use rollout::{
     Strategy, rollout, rollout_with,
 };
 pub use topology::TopologyManifests;
+pub use updater::{Covered, SimulatedUpdater, UpdateCall};
 pub use upgrade::{
     MachineCounts, MachineRecord, OperationRecord, Prepared, UpgradeError, UpgradeOptions, UpgradeReport,
     UpgradeRequest, prepare, simulate_upgrade, upgrade,
