@@ -18,6 +18,8 @@ use windlass_dev::{Provider, Resolution};
 use windlass_hooks::HookClient;
 use windlass_reconcile::Manager;
 
+use crate::selection::{Controller, Selection};
+
 /// What acts in a management cluster, and through what.
 pub struct Plane {
     /// The API of the management cluster.
@@ -32,22 +34,52 @@ pub struct Plane {
 impl Plane {
     /// Registers the provider and all controllers.
     pub fn register(&self, manager: &Manager) {
+        self.register_selected(manager, &Selection::all());
+    }
+
+    /// Registers the provider and the controllers that are selected.
+    pub fn register_selected(&self, manager: &Manager, selection: &Selection) {
         if let Some(provider) = &self.provider {
             provider.register(manager);
         }
         let access = self.workload_access();
         let externals = Externals::new();
         let nodes = WorkloadNodes::new(Arc::clone(&access), manager.clock().clone());
-        let extensions = ExtensionConfigController::register(manager, self.hooks.clone());
-        let in_place = InPlaceExtensions::of(extensions.clone());
-        topology::register(manager, self.hooks.clone(), externals.clone(), extensions);
-        Clusters::register(manager, externals.clone(), true);
-        machine_deployment::register(manager, &externals, &in_place);
-        machine_set::register(manager, &externals);
-        MachinePools::register(manager, externals.clone(), nodes.clone());
-        HealthChecks::register(manager, nodes.clone());
-        ControlPlaneReconciler::register(manager, externals.clone(), Arc::clone(&access), in_place.clone());
-        Machines::register(manager, Parts { externals, access, nodes, updater: Arc::new(in_place) });
+        // Who looks after no ExtensionConfigs knows no extensions either.
+        let mut in_place = InPlaceExtensions::none();
+        if selection.has(Controller::ExtensionConfig) {
+            let extensions = ExtensionConfigController::register(manager, self.hooks.clone());
+            in_place = InPlaceExtensions::of(extensions.clone());
+            if selection.has(Controller::Topology) {
+                topology::register(manager, self.hooks.clone(), externals.clone(), extensions);
+            }
+        }
+        if selection.has(Controller::Cluster) {
+            Clusters::register(manager, externals.clone(), true);
+        }
+        if selection.has(Controller::MachineDeployment) {
+            machine_deployment::register(manager, &externals, &in_place);
+        }
+        if selection.has(Controller::MachineSet) {
+            machine_set::register(manager, &externals);
+        }
+        if selection.has(Controller::MachinePool) {
+            MachinePools::register(manager, externals.clone(), nodes.clone());
+        }
+        if selection.has(Controller::MachineHealthCheck) {
+            HealthChecks::register(manager, nodes.clone());
+        }
+        if selection.has(Controller::KubeadmControlPlane) {
+            ControlPlaneReconciler::register(
+                manager,
+                externals.clone(),
+                Arc::clone(&access),
+                in_place.clone(),
+            );
+        }
+        if selection.has(Controller::Machine) {
+            Machines::register(manager, Parts { externals, access, nodes, updater: Arc::new(in_place) });
+        }
     }
 
     /// Workload clusters by their kubeconfig Secret; those of the in-memory provider are in this process.

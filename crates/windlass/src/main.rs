@@ -2,13 +2,19 @@
 
 mod backup;
 mod crds;
+mod demo;
+mod describe;
 mod exit;
 mod extension;
+mod kubeconfig;
+mod logging;
 mod output;
 mod plan;
 mod runtime;
 mod serve;
 mod simulate;
+mod table;
+mod up;
 
 use std::process::ExitCode;
 
@@ -31,8 +37,11 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(demo::DemoCommand),
+    Up(Box<up::UpCommand>),
     Plan(Box<plan::PlanCommand>),
     Simulate(simulate::SimulateCommand),
+    Describe(describe::DescribeCommand),
     Extension(extension::ExtensionCommand),
     Serve(serve::ServeCommand),
     Crds(crds::CrdsCommand),
@@ -42,8 +51,11 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Demo(command) => runtime::on_all_cores(demo::run(command)),
+        Command::Up(command) => runtime::on_all_cores(up::run(*command)),
         Command::Plan(command) => plan::run(*command),
         Command::Simulate(command) => simulate::run(command),
+        Command::Describe(command) => runtime::on_one_thread(describe::run(command)),
         Command::Extension(command) => extension::run(command),
         Command::Serve(command) => runtime::on_all_cores(serve::run(command)),
         Command::Crds(command) => crds::run(&command),
