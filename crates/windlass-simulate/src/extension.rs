@@ -19,6 +19,7 @@ use windlass_hooks::transport::{InProcess, boxed};
 use windlass_store::Store;
 use windlass_version::Version;
 
+use crate::updater::SimulatedUpdater;
 use crate::world::World;
 
 /// Name of its ExtensionConfig.
@@ -140,6 +141,12 @@ impl SimulatedExtension {
             }),
         );
         extension
+    }
+
+    /// Adds an extension of another name beside it, which updates machines in place. It has to be registered, with
+    /// [`SimulatedUpdater::config`].
+    pub fn add_updater(&self, name: &str) -> SimulatedUpdater {
+        SimulatedUpdater::add_to(&self.transport, name)
     }
 
     /// Lets a hook ask to wait so many times, each time for so many seconds.

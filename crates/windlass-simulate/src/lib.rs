@@ -12,6 +12,7 @@ mod progress;
 mod recorder;
 mod rollout;
 mod topology;
+mod updater;
 mod upgrade;
 mod waiting;
 mod world;
@@ -27,6 +28,7 @@ pub use rollout::{
     Strategy, rollout, rollout_with,
 };
 pub use topology::TopologyManifests;
+pub use updater::{Covered, SimulatedUpdater, UpdateCall};
 pub use upgrade::{
     MachineCounts, MachineRecord, OperationRecord, Prepared, UpgradeError, UpgradeOptions, UpgradeReport,
     UpgradeRequest, is_at, prepare, simulate_upgrade, upgrade,
