@@ -41,6 +41,11 @@ impl Plane {
         if let Some(provider) = &self.provider {
             provider.register(manager);
         }
+        self.register_controllers(manager, selection);
+    }
+
+    /// Registers the controllers that are selected, and leaves it to others to register the provider.
+    pub fn register_controllers(&self, manager: &Manager, selection: &Selection) {
         let access = self.workload_access();
         let externals = Externals::new();
         let nodes = WorkloadNodes::new(Arc::clone(&access), manager.clock().clone());
