@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::Client;
 use windlass_controllers::cluster::Clusters;
 use windlass_controllers::control_plane::ControlPlaneReconciler;
-use windlass_controllers::extension_config::ExtensionConfigController;
+use windlass_controllers::extension_config::{ClusterNamespaces, ExtensionConfigController};
 use windlass_controllers::external::Externals;
 use windlass_controllers::health_check::HealthChecks;
 use windlass_controllers::machine::{Machines, NoUpdater, Parts};
@@ -15,6 +15,7 @@ use windlass_controllers::workload_nodes::WorkloadNodes;
 use windlass_controllers::{machine_deployment, machine_set, topology};
 use windlass_dev::{Provider, Resolution};
 use windlass_hooks::HookClient;
+use windlass_hooks::transport::{HttpsTransport, boxed};
 use windlass_reconcile::Manager;
 
 use crate::selection::{Controller, Selection};
@@ -28,6 +29,11 @@ pub struct Plane {
     /// The in-memory provider, where there is one. Its workload clusters do not die with those who manage them: give
     /// the same one again after a restart in the process.
     pub provider: Option<Provider>,
+}
+
+/// Calls extensions over HTTPS; which are called about a namespace depends on its labels in this API.
+pub(crate) fn hook_client(client: Client) -> HookClient {
+    HookClient::builder(boxed(HttpsTransport::new())).namespaces(ClusterNamespaces::new(client)).build()
 }
 
 impl Plane {

@@ -8,10 +8,9 @@ use kube::Client;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 use windlass_hooks::HookClient;
-use windlass_hooks::transport::{HttpsTransport, boxed};
 use windlass_reconcile::{Manager, Options};
 
-use crate::controllers::Plane;
+use crate::controllers::{Plane, hook_client};
 use crate::diagnostics::{Diagnostics, serve_diagnostics};
 use crate::leader::{Candidate, LeaderOptions};
 use crate::metrics::PlaneMetrics;
@@ -100,7 +99,7 @@ pub async fn run(
 ) -> Result<Ended, RunError> {
     let client = options.client.clone();
     let manager = Manager::new(client.clone(), Options::new());
-    let hooks = HookClient::builder(boxed(HttpsTransport::new())).build();
+    let hooks = hook_client(client.clone());
     let mut tasks = Vec::new();
 
     let mut at = Listening { diagnostics: None, webhooks: None };

@@ -9,11 +9,10 @@ use tokio::net::TcpListener;
 use windlass_apiserver::Clock;
 use windlass_dev::Provider;
 use windlass_hooks::HookClient;
-use windlass_hooks::transport::{HttpsTransport, boxed};
 use windlass_reconcile::{Manager, Options, Running};
 
 use crate::admission::EmbeddedAdmission;
-use crate::controllers::Plane;
+use crate::controllers::{Plane, hook_client};
 use crate::definitions::{InstallError, install};
 use crate::embedded::{Data, Embedded, EmbeddedError};
 use crate::run::{RunError, Task, diagnostics};
@@ -107,7 +106,7 @@ impl Up {
         }
         let client = embedded.client();
         let manager = Manager::new(client.clone(), manager_options);
-        let hooks = HookClient::builder(boxed(HttpsTransport::new())).build();
+        let hooks = hook_client(client.clone());
         // Draws of the provider depend on names and this seed, so that they are the same after a restart.
         let provider =
             options.has_dev_provider.then(|| Provider::new(Clock::system(), options.seed.unwrap_or(1)));
