@@ -215,19 +215,27 @@ fn compile_expression(expression: &LabelSelectorRequirement) -> Result<Requireme
     if problems.is_empty() { Ok(requirement) } else { Err(problems) }
 }
 
-/// A label key is a name, optionally after a DNS subdomain and a slash.
-fn check_key(key: &str) -> Option<SelectorProblem> {
+/// Whether a text can be the key of a label, an annotation or a taint: a name, optionally after a DNS subdomain and a
+/// slash.
+pub fn is_label_key(key: &str) -> bool {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
         None => (None, key),
     };
-    let valid = is_label_name(name) && prefix.is_none_or(is_dns_subdomain);
-    (!valid).then(|| SelectorProblem::Key(key.to_owned()))
+    is_label_name(name) && prefix.is_none_or(is_dns_subdomain)
 }
 
-/// A label value is empty or looks like the name of a label.
+/// Whether a text can be the value of a label or a taint: empty, or like the name of a label.
+pub fn is_label_value(value: &str) -> bool {
+    value.is_empty() || is_label_name(value)
+}
+
+fn check_key(key: &str) -> Option<SelectorProblem> {
+    (!is_label_key(key)).then(|| SelectorProblem::Key(key.to_owned()))
+}
+
 fn check_value(value: &str) -> Option<SelectorProblem> {
-    (!value.is_empty() && !is_label_name(value)).then(|| SelectorProblem::Value(value.to_owned()))
+    (!is_label_value(value)).then(|| SelectorProblem::Value(value.to_owned()))
 }
 
 fn is_label_name(text: &str) -> bool {

@@ -230,9 +230,16 @@ impl Journal {
         let Some(cluster) = &self.cluster else { return Vec::new() };
         let (deployments, machines): (Vec<_>, Vec<_>) =
             (self.deployments.values().cloned().collect(), self.machines.values().cloned().collect());
-        let objects =
-            Described { cluster, machine_deployments: &deployments, machine_pools: &[], machines: &machines };
-        ClusterDescription::of(objects).waiting_on
+        let objects = Described {
+            cluster,
+            infrastructure: None,
+            control_plane: None,
+            machine_deployments: &deployments,
+            machine_pools: &[],
+            machines: &machines,
+        };
+        let waiting = ClusterDescription::of(objects).waiting_on;
+        waiting.map_or_else(Vec::new, |waiting| vec![waiting.what])
     }
 }
 

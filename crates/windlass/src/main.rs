@@ -3,8 +3,10 @@
 mod backup;
 mod crds;
 mod demo;
+mod describe;
 mod exit;
 mod extension;
+mod kubeconfig;
 mod logging;
 mod output;
 mod plan;
@@ -12,6 +14,7 @@ mod run;
 mod runtime;
 mod serve;
 mod simulate;
+mod table;
 mod up;
 
 use std::process::ExitCode;
@@ -40,6 +43,7 @@ enum Command {
     Run(Box<run::RunCommand>),
     Plan(Box<plan::PlanCommand>),
     Simulate(simulate::SimulateCommand),
+    Describe(describe::DescribeCommand),
     Extension(extension::ExtensionCommand),
     Serve(serve::ServeCommand),
     Crds(crds::CrdsCommand),
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
         Command::Run(command) => runtime::on_all_cores(run::run(*command)),
         Command::Plan(command) => plan::run(*command),
         Command::Simulate(command) => simulate::run(command),
+        Command::Describe(command) => runtime::on_one_thread(describe::run(command)),
         Command::Extension(command) => extension::run(command),
         Command::Serve(command) => runtime::on_all_cores(serve::run(command)),
         Command::Crds(command) => crds::run(&command),

@@ -70,6 +70,10 @@ impl LookUp for ObjectLookUp {
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<ClusterClass>, String>> {
         Box::pin(async move {
+            // A name that is missing is a matter of the rules, not of the API.
+            if name.is_empty() {
+                return Ok(None);
+            }
             let classes: Api<ClusterClass> = Api::namespaced(self.client()?, namespace);
             classes.get_opt(name).await.map_err(|error| describe_error(&error))
         })

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use windlass_api::control_plane::{
     KubeadmControlPlane, KubeadmControlPlaneRollingUpdate, KubeadmControlPlaneRolloutStrategyType,
 };
-use windlass_version::{Distance, Version};
+use windlass_version::{Distance, Minor, Version};
 
 use super::observe::{is_etcd_external, replicas};
 
@@ -31,6 +31,8 @@ pub enum Refusal {
         from: String,
         /// The version that was asked for.
         to: String,
+        /// The newest minor that it may have.
+        up_to: Minor,
     },
     /// A surge that is neither 0 nor 1.
     Surge {
@@ -53,15 +55,24 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoReplicas => f.write_str("spec.replicas: a control plane needs at least one Machine"),
+            Self::NoReplicas => f.write_str(
+                "spec.replicas: a control plane needs Machines, an odd number such as 1 or 3 is accepted",
+            ),
             Self::EvenReplicas { replicas } => write!(
                 f,
-                "spec.replicas: {replicas} is even, and etcd on the Machines needs an odd number of them"
+                "spec.replicas: {replicas} is even, and etcd on the Machines needs an odd number of them: {} or {} is \
+                 accepted",
+                replicas - 1,
+                replicas + 1
             ),
-            Self::Version { version } => write!(f, "spec.version: {version:?} is no Kubernetes version"),
-            Self::SkipsMinors { from, to } => {
-                write!(f, "spec.version: from {from} to {to} is more than one minor at a time")
-            }
+            Self::Version { version } => write!(
+                f,
+                "spec.version: {version:?} is no Kubernetes version, one such as v1.33.0 is accepted"
+            ),
+            Self::SkipsMinors { from, to, up_to } => write!(
+                f,
+                "spec.version: from {from} to {to} is more than one minor at a time, up to {up_to}.x is accepted"
+            ),
             Self::Surge { field, written } => write!(f, "{field}: {written} is neither 0 nor 1"),
             Self::SurgeTooSmall { field, replicas } => {
                 write!(f, "{field}: 0 needs at least three replicas, and there are {replicas}")
@@ -94,7 +105,8 @@ pub fn review(before: Option<&KubeadmControlPlane>, after: &KubeadmControlPlane)
                     Distance::Forward(2..) | Distance::OtherMajor
                 )
             {
-                refusals.push(Refusal::SkipsMinors { from: from.to_string(), to: to.to_string() });
+                let up_to = from.minor().next();
+                refusals.push(Refusal::SkipsMinors { from: from.to_string(), to: to.to_string(), up_to });
             }
         }
     }

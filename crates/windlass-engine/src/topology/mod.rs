@@ -19,7 +19,10 @@ mod workers;
 
 pub use condition::{Outcome, TopologyReconciled};
 pub use control_plane::{ControlPlaneDecision, ControlPlanePhase};
-pub use describe::{ClusterDescription, Described, PartDescription, UpgradeDescription};
+pub use describe::{
+    ClusterDescription, ConditionDescription, Described, ObjectDescription, ReplicaDescription,
+    StepDescription, StepState, UpgradeDescription, WaitingDescription,
+};
 pub use hooks::{HookAnswer, HookAnswers, HookCall, PendingHooks};
 pub use observed::{
     ControlPlane, GroupId, GroupKind, GroupObject, MachineVersions, Observed, PlanSource, WorkerGroup,

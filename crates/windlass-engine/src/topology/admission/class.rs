@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
+use windlass_api::RegisteredName;
 use windlass_api::cluster::{
     Cluster, ClusterClass, ClusterClassPatch, JsonPatchOperation, TemplateReference,
 };
 use windlass_version::{Distance, Version};
 
+use super::machines::{check_health_check, check_metadata, check_strategy, check_taints};
 use super::{Verdict, is_dns_subdomain};
 use crate::topology::gotemplate::{MissingKey, Template, render};
 
@@ -26,8 +28,13 @@ pub fn validate_class(class: &ClusterClass, used: ClassUse<'_>) -> Verdict {
     check_versions(&class.spec.kubernetes_versions, &mut verdict);
     check_references(class, &mut verdict);
     check_names(class, &mut verdict);
+    check_machines(class, &mut verdict);
+    let external = class.spec.upgrade.external.as_ref();
+    if let Some(handler) = external.map(|external| external.generate_upgrade_plan_extension.as_str()) {
+        check_handler("spec.upgrade.external.generateUpgradePlanExtension", handler, &mut verdict);
+    }
     for (index, patch) in class.spec.patches.iter().enumerate() {
-        check_patch(patch, index, &class.spec.patches[..index], &mut verdict);
+        check_patch(patch, index, class, &mut verdict);
     }
     check_use(class, used, &mut verdict);
     verdict
@@ -174,9 +181,52 @@ fn check_naming(field: &str, template: &str, verdict: &mut Verdict) {
     }
 }
 
-fn check_patch(patch: &ClusterClassPatch, index: usize, before: &[ClusterClassPatch], verdict: &mut Verdict) {
+/// A handler is named as the status of its ExtensionConfig shows it.
+fn check_handler(field: &str, handler: &str, verdict: &mut Verdict) {
+    if !handler.is_empty()
+        && let Err(error) = handler.parse::<RegisteredName>()
+    {
+        verdict.refuse(field, format!("{error}; a name such as plan.my-extension is accepted"));
+    }
+}
+
+/// What classes of machines say about them.
+fn check_machines(class: &ClusterClass, verdict: &mut Verdict) {
+    let control_plane = &class.spec.control_plane;
+    check_metadata("spec.controlPlane.metadata", &control_plane.metadata, verdict);
+    check_taints("spec.controlPlane.taints", &control_plane.taints, verdict);
+    if let Some(check) = &control_plane.health_check {
+        let (trigger_if, template) = (&check.remediation.trigger_if, check.remediation.template_ref.as_ref());
+        let field = "spec.controlPlane.healthCheck";
+        check_health_check(field, &check.checks, trigger_if, template, verdict);
+        if control_plane.machine_infrastructure.is_none() {
+            verdict.refuse(field, "is accepted only together with spec.controlPlane.machineInfrastructure");
+        }
+    }
+    for (index, group) in class.spec.workers.machine_deployments.iter().enumerate() {
+        let field = format!("spec.workers.machineDeployments[{index}]");
+        check_metadata(&format!("{field}.metadata"), &group.metadata, verdict);
+        check_taints(&format!("{field}.taints"), &group.taints, verdict);
+        if let Some(strategy) = &group.rollout.strategy {
+            check_strategy(&format!("{field}.rollout.strategy"), strategy, verdict);
+        }
+        if let Some(check) = &group.health_check {
+            let (trigger_if, template) =
+                (&check.remediation.trigger_if, check.remediation.template_ref.as_ref());
+            check_health_check(&format!("{field}.healthCheck"), &check.checks, trigger_if, template, verdict);
+        }
+    }
+    for (index, group) in class.spec.workers.machine_pools.iter().enumerate() {
+        let field = format!("spec.workers.machinePools[{index}]");
+        check_metadata(&format!("{field}.metadata"), &group.metadata, verdict);
+        check_taints(&format!("{field}.taints"), &group.taints, verdict);
+    }
+}
+
+fn check_patch(patch: &ClusterClassPatch, index: usize, class: &ClusterClass, verdict: &mut Verdict) {
     let field = format!("spec.patches[{index}]");
-    if patch.name.is_empty() || before.iter().any(|other| other.name == patch.name) {
+    let before = class.spec.patches.iter().take(index);
+    if patch.name.is_empty() || before.into_iter().any(|other| other.name == patch.name) {
         verdict.refuse(
             format!("{field}.name"),
             format!("{:?} is not accepted, a name of its own is", patch.name),
@@ -184,6 +234,20 @@ fn check_patch(patch: &ClusterClassPatch, index: usize, before: &[ClusterClassPa
     }
     if patch.external.is_some() != patch.definitions.is_empty() {
         verdict.refuse(field.as_str(), "either definitions or external must be set");
+    }
+    if let Some(external) = &patch.external {
+        let (generate, validate) =
+            (&external.generate_patches_extension, &external.validate_topology_extension);
+        let discover = &external.discover_variables_extension;
+        if generate.is_empty() && validate.is_empty() {
+            verdict.refuse(
+                format!("{field}.external"),
+                "one of generatePatchesExtension and validateTopologyExtension must be set",
+            );
+        }
+        check_handler(&format!("{field}.external.generatePatchesExtension"), generate, verdict);
+        check_handler(&format!("{field}.external.validateTopologyExtension"), validate, verdict);
+        check_handler(&format!("{field}.external.discoverVariablesExtension"), discover, verdict);
     }
     if !patch.enabled_if.is_empty()
         && let Err(error) = Template::parse(&patch.enabled_if)
@@ -226,6 +290,19 @@ fn check_patch(patch: &ClusterClassPatch, index: usize, before: &[ClusterClassPa
                 };
                 verdict.refuse(field.as_str(), format!("{accepted} is accepted for {}", step.op));
             }
+            let root = |path: &str| path.split(['.', '[']).next().unwrap_or_default().to_owned();
+            if let Some(name) = from.filter(|from| !from.variable.is_empty()).map(|from| root(&from.variable))
+                && name != "builtin"
+                && !class.spec.variables.iter().any(|variable| variable.name == name)
+            {
+                let known: Vec<&str> =
+                    class.spec.variables.iter().map(|variable| variable.name.as_str()).collect();
+                let known = [known.as_slice(), &["builtin"]].concat().join(", ");
+                verdict.refuse(
+                    format!("{field}.valueFrom.variable"),
+                    format!("{name:?} is not defined in spec.variables, {known} are accepted"),
+                );
+            }
             if let Some(from) = from
                 && let Err(error) = Template::parse(&from.template)
             {
@@ -264,6 +341,7 @@ fn check_use(class: &ClusterClass, used: ClassUse<'_>, verdict: &mut Verdict) {
             }
         }
     }
+    check_used_health_checks(class, used, verdict);
     let Some(old) = used.old else { return };
     let mut same = |field: &str, old: &TemplateReference, new: &TemplateReference| {
         if !used.clusters.is_empty() && (old.group(), &old.kind) != (new.group(), &new.kind) {
@@ -283,4 +361,59 @@ fn check_use(class: &ClusterClass, used: ClassUse<'_>, verdict: &mut Verdict) {
         &old.spec.control_plane.template_ref,
         &class.spec.control_plane.template_ref,
     );
+    if let (Some(old), Some(new)) =
+        (&old.spec.control_plane.machine_infrastructure, &class.spec.control_plane.machine_infrastructure)
+    {
+        let field = "spec.controlPlane.machineInfrastructure.templateRef";
+        same(field, &old.template_ref, &new.template_ref);
+    }
+    for (index, group) in workers.machine_deployments.iter().enumerate() {
+        let old = old.spec.workers.machine_deployments.iter().find(|old| old.class == group.class);
+        if let Some(old) = old {
+            let field = format!("spec.workers.machineDeployments[{index}].infrastructure.templateRef");
+            same(&field, &old.infrastructure.template_ref, &group.infrastructure.template_ref);
+        }
+    }
+    for (index, group) in workers.machine_pools.iter().enumerate() {
+        let old = old.spec.workers.machine_pools.iter().find(|old| old.class == group.class);
+        if let Some(old) = old {
+            let field = format!("spec.workers.machinePools[{index}].infrastructure.templateRef");
+            same(&field, &old.infrastructure.template_ref, &group.infrastructure.template_ref);
+        }
+    }
+}
+
+/// A Cluster that asks for a health check and says nothing about it has the one of the class.
+fn check_used_health_checks(class: &ClusterClass, used: ClassUse<'_>, verdict: &mut Verdict) {
+    for cluster in used.clusters {
+        let Some(topology) = &cluster.spec.topology else { continue };
+        let name = cluster.metadata.name.as_deref().unwrap_or_default();
+        let relies = topology.control_plane.health_check.as_ref().is_some_and(|check| {
+            check.enabled == Some(true)
+                && check.checks == Default::default()
+                && check.remediation == Default::default()
+        });
+        if relies && class.spec.control_plane.health_check.is_none() {
+            verdict
+                .refuse("spec.controlPlane.healthCheck", format!("must stay, Cluster {name} relies on it"));
+        }
+        for entry in &topology.workers.machine_deployments {
+            let relies = entry.health_check.as_ref().is_some_and(|check| {
+                check.enabled == Some(true)
+                    && check.checks == Default::default()
+                    && check.remediation == Default::default()
+            });
+            let groups = &class.spec.workers.machine_deployments;
+            let group = groups.iter().enumerate().find(|(_, group)| group.class == entry.class);
+            if let Some((index, group)) = group
+                && relies
+                && group.health_check.is_none()
+            {
+                verdict.refuse(
+                    format!("spec.workers.machineDeployments[{index}].healthCheck"),
+                    format!("must stay, {} of Cluster {name} relies on it", entry.name),
+                );
+            }
+        }
+    }
 }

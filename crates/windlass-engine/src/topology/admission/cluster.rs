@@ -9,6 +9,7 @@ use windlass_api::names::{
 };
 use windlass_version::Version;
 
+use super::machines::{check_health_check, check_metadata, check_strategy, check_taints};
 use super::version_change::{self, UpgradeState};
 use super::{Verdict, is_dns_subdomain, strict_version};
 
@@ -44,13 +45,16 @@ pub fn validate_cluster(cluster: &Cluster, context: ClusterContext<'_>) -> Verdi
     let annotations = cluster.metadata.annotations.clone().unwrap_or_default();
     if let Some(old) = context.old {
         if old.spec.infrastructure_ref.is_some() && cluster.spec.infrastructure_ref.is_none() {
-            verdict.refuse("spec.infrastructureRef", "cannot be removed");
+            verdict.refuse("spec.infrastructureRef", "cannot be removed, only what it refers to is accepted");
         }
         if old.spec.control_plane_ref.is_some() && cluster.spec.control_plane_ref.is_none() {
-            verdict.refuse("spec.controlPlaneRef", "cannot be removed");
+            verdict.refuse("spec.controlPlaneRef", "cannot be removed, only what it refers to is accepted");
         }
         if old.spec.topology.is_some() && cluster.spec.topology.is_none() {
-            verdict.refuse("spec.topology", "cannot be removed from a Cluster that has it");
+            verdict.refuse(
+                "spec.topology",
+                "cannot be removed from a Cluster that has it; to delete the Cluster is accepted",
+            );
         }
         if old.spec.topology.is_none() && cluster.spec.topology.is_some() {
             if annotations.contains_key(DISABLE_UPDATE_CLASS_NAME_CHECK_ANNOTATION) {
@@ -81,14 +85,26 @@ pub fn validate_cluster(cluster: &Cluster, context: ClusterContext<'_>) -> Verdi
     }
     check_workers(topology, &mut verdict);
     match context.class {
-        Some(class) => check_against_class(topology, class, &mut verdict),
+        Some(class) => {
+            check_against_class(topology, class, &mut verdict);
+            let is_new = context.old.is_none();
+            if is_new && class.status.observed_generation != class.metadata.generation {
+                verdict.warn(format!(
+                    "ClusterClass {} was not reconciled yet: variables of extensions are checked when it is",
+                    topology.class_ref.name
+                ));
+            }
+        }
         None if context.old.is_none() => verdict.warn(format!(
             "ClusterClass {} does not exist yet: the Cluster is checked and built when it does",
             topology.class_ref.name
         )),
         None => verdict.refuse(
             "spec.topology.classRef",
-            format!("ClusterClass {} does not exist", topology.class_ref.name),
+            format!(
+                "ClusterClass {} does not exist, the name of one that does is accepted",
+                topology.class_ref.name
+            ),
         ),
     }
     if let (Some(old_class), Some(class)) = (context.old_class, context.class) {
@@ -125,12 +141,43 @@ fn check_version(topology: &Topology, verdict: &mut Verdict) -> Option<Version> 
 }
 
 fn check_workers(topology: &Topology, verdict: &mut Verdict) {
+    check_machines(topology, verdict);
     let workers = &topology.workers;
     let deployments =
         workers.machine_deployments.iter().map(|entry| (&entry.name, entry.replicas, &entry.metadata));
     check_entries("machineDeployments", deployments, verdict);
     let pools = workers.machine_pools.iter().map(|entry| (&entry.name, entry.replicas, &entry.metadata));
     check_entries("machinePools", pools, verdict);
+}
+
+/// What is said about machines, wherever it stands.
+fn check_machines(topology: &Topology, verdict: &mut Verdict) {
+    let control_plane = &topology.control_plane;
+    check_metadata("spec.topology.controlPlane.metadata", &control_plane.metadata, verdict);
+    check_taints("spec.topology.controlPlane.taints", &control_plane.taints, verdict);
+    if let Some(check) = &control_plane.health_check {
+        let (trigger_if, template) = (&check.remediation.trigger_if, check.remediation.template_ref.as_ref());
+        let field = "spec.topology.controlPlane.healthCheck";
+        check_health_check(field, &check.checks, trigger_if, template, verdict);
+    }
+    for (index, entry) in topology.workers.machine_deployments.iter().enumerate() {
+        let field = format!("spec.topology.workers.machineDeployments[{index}]");
+        check_metadata(&format!("{field}.metadata"), &entry.metadata, verdict);
+        check_taints(&format!("{field}.taints"), &entry.taints, verdict);
+        if let Some(strategy) = &entry.rollout.strategy {
+            check_strategy(&format!("{field}.rollout.strategy"), strategy, verdict);
+        }
+        if let Some(check) = &entry.health_check {
+            let (trigger_if, template) =
+                (&check.remediation.trigger_if, check.remediation.template_ref.as_ref());
+            check_health_check(&format!("{field}.healthCheck"), &check.checks, trigger_if, template, verdict);
+        }
+    }
+    for (index, entry) in topology.workers.machine_pools.iter().enumerate() {
+        let field = format!("spec.topology.workers.machinePools[{index}]");
+        check_metadata(&format!("{field}.metadata"), &entry.metadata, verdict);
+        check_taints(&format!("{field}.taints"), &entry.taints, verdict);
+    }
 }
 
 fn check_entries<'a>(
@@ -173,6 +220,7 @@ fn check_against_class(topology: &Topology, class: &ClusterClass, verdict: &mut 
             ),
         );
     }
+    check_control_plane_health(topology, class, verdict);
     let known = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let deployment_classes = &class.spec.workers.machine_deployments;
     for (index, entry) in topology.workers.machine_deployments.iter().enumerate() {
@@ -209,6 +257,22 @@ fn check_against_class(topology: &Topology, class: &ClusterClass, verdict: &mut 
     }
 }
 
+fn check_control_plane_health(topology: &Topology, class: &ClusterClass, verdict: &mut Verdict) {
+    let Some(check) = &topology.control_plane.health_check else { return };
+    let says_nothing = check.checks == Default::default() && check.remediation == Default::default();
+    if class.spec.control_plane.machine_infrastructure.is_none() && check.enabled != Some(false) {
+        verdict.refuse(
+            "spec.topology.controlPlane.healthCheck",
+            "is accepted only where the control plane of the ClusterClass has machineInfrastructure",
+        );
+    } else if check.enabled == Some(true) && says_nothing && class.spec.control_plane.health_check.is_none() {
+        verdict.refuse(
+            "spec.topology.controlPlane.healthCheck.enabled",
+            "true needs checks, here or in the ClusterClass",
+        );
+    }
+}
+
 /// A Cluster can change to a class whose parts are of the same kinds. Bootstrap may change.
 fn check_compatible(old: &ClusterClass, new: &ClusterClass, verdict: &mut Verdict) {
     let mut same = |what: &str, old: &TemplateReference, new: &TemplateReference| {
@@ -236,6 +300,13 @@ fn check_compatible(old: &ClusterClass, new: &ClusterClass, verdict: &mut Verdic
         let class = new.spec.workers.machine_deployments.iter().find(|class| class.class == old.class);
         if let Some(class) = class {
             let what = format!("the infrastructure of machineDeployments {:?}", old.class);
+            same(&what, &old.infrastructure.template_ref, &class.infrastructure.template_ref);
+        }
+    }
+    for old in &old.spec.workers.machine_pools {
+        let class = new.spec.workers.machine_pools.iter().find(|class| class.class == old.class);
+        if let Some(class) = class {
+            let what = format!("the infrastructure of machinePools {:?}", old.class);
             same(&what, &old.infrastructure.template_ref, &class.infrastructure.template_ref);
         }
     }

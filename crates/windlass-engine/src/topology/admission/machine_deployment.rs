@@ -1,8 +1,9 @@
 //! MachineDeployments.
 
-use windlass_api::cluster::{MachineDeployment, RolloutStrategyType};
+use windlass_api::cluster::MachineDeployment;
 use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL};
 
+use super::machines::{check_metadata, check_strategy, check_taints};
 use super::{Verdict, strict_version};
 
 /// Fills in what may be left out: a selector, the labels it selects by, and the `v` of the version.
@@ -62,13 +63,9 @@ pub fn validate_machine_deployment(
             );
         }
     }
-    let strategy = &spec.rollout.strategy;
-    if strategy.fallback_rolling.is_some() && strategy.type_ != RolloutStrategyType::External {
-        verdict.refuse("spec.rollout.strategy.fallbackRolling", "is accepted with type External only");
-    }
-    if strategy.rolling_update.is_some() && strategy.type_ == RolloutStrategyType::OnDelete {
-        verdict.refuse("spec.rollout.strategy.rollingUpdate", "is not accepted with type OnDelete");
-    }
+    check_strategy("spec.rollout.strategy", &spec.rollout.strategy, &mut verdict);
+    check_metadata("spec.template.metadata", &spec.template.metadata, &mut verdict);
+    check_taints("spec.template.spec.taints", &spec.template.spec.taints, &mut verdict);
     if let Some(old) = old {
         if old.spec.cluster_name != spec.cluster_name {
             verdict.refuse(
@@ -77,7 +74,10 @@ pub fn validate_machine_deployment(
             );
         }
         if old.spec.selector != spec.selector {
-            verdict.refuse("spec.selector", "cannot be changed");
+            verdict.refuse(
+                "spec.selector",
+                "cannot be changed, only the selector it was created with is accepted",
+            );
         }
     }
     verdict

@@ -6,6 +6,7 @@
 mod class;
 mod cluster;
 mod machine_deployment;
+mod machines;
 mod version_change;
 
 use std::fmt;

@@ -3,7 +3,7 @@
 use windlass_api::cluster::ClusterClass;
 use windlass_api::hooks::Hook;
 use windlass_plan::{PlanRequest, Source, plan};
-use windlass_version::Version;
+use windlass_version::{Comparison, Version};
 
 use super::Verdict;
 use crate::topology::hooks::PendingHooks;
@@ -47,8 +47,8 @@ pub(super) fn check(
         return;
     }
     let Some(control_plane) = &state.control_plane else {
-        if new.release_precedence(old).is_lt() {
-            verdict.refuse(FIELD, format!("{new} is older than {old}; only newer versions are accepted"));
+        if new.compare(old) == Comparison::Less {
+            verdict.refuse(FIELD, format!("{new} is older than {old}; {old} or newer is accepted"));
         }
         return;
     };
@@ -61,7 +61,8 @@ pub(super) fn check(
         );
         return;
     }
-    if new.release_precedence(current).is_lt() {
+    // Pre-releases and builds count: where it is known which is older, going back is a downgrade.
+    if new.compare(current) == Comparison::Less {
         verdict.refuse(
             FIELD,
             format!(

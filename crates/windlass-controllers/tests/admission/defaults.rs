@@ -1,0 +1,59 @@
+//! What is filled in, by the embedded API and by the webhook alike.
+
+use serde_json::json;
+
+use crate::api::TestApi;
+use crate::objects::{class, cluster, extension_config, machine_deployment, with, without};
+
+#[tokio::test]
+async fn what_may_be_left_out_is_filled_in() {
+    let api = TestApi::start().await;
+    api.create_or_panic("default", &class()).await;
+    let mut short = cluster("1.30.0");
+    short["spec"]["topology"]["workers"]["machineDeployments"][0]["metadata"] = json!({"labels": {"a": "b"}});
+    let deployment = {
+        let bare = machine_deployment("1.30.0");
+        let bare = with(&bare, "/spec/selector", json!({}));
+        let bare = without(&bare, "/spec/template", "metadata");
+        with(&bare, "/metadata/name", json!("md"))
+    };
+    let extension = without(&extension_config(), "/spec", "namespaceSelector");
+    for object in [&short, &deployment, &extension] {
+        let mutated = api.mutated("default", object).await;
+        api.create_or_panic("default", object).await;
+        let stored = api.stored("default", object).await;
+        match object["kind"].as_str().unwrap() {
+            "Cluster" => {
+                for topology in [&mutated["spec"]["topology"], &stored["spec"]["topology"]] {
+                    assert_eq!(topology["version"], "v1.30.0");
+                    assert_eq!(topology["variables"], json!([{"name": "image", "value": "small"}]));
+                    assert_eq!(
+                        topology["workers"]["machineDeployments"][0]["metadata"],
+                        json!({"labels": {"a": "b"}})
+                    );
+                }
+            }
+            "MachineDeployment" => {
+                let labels =
+                    json!({"cluster.x-k8s.io/cluster-name": "c1", "cluster.x-k8s.io/deployment-name": "md"});
+                for spec in [&mutated["spec"], &stored["spec"]] {
+                    assert_eq!(spec["selector"]["matchLabels"], labels);
+                    assert_eq!(spec["template"]["metadata"]["labels"], labels);
+                    assert_eq!(spec["template"]["spec"]["version"], "v1.30.0");
+                }
+            }
+            _ => {
+                assert_eq!(mutated["spec"]["namespaceSelector"], json!({}));
+                assert_eq!(stored["spec"]["namespaceSelector"], json!({}));
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn variables_are_left_alone_without_their_class() {
+    let api = TestApi::start().await;
+    let mutated = api.mutated("default", &cluster("1.30.0")).await;
+    assert_eq!(mutated["spec"]["topology"]["version"], "v1.30.0");
+    assert_eq!(mutated["spec"]["topology"].get("variables"), None);
+}

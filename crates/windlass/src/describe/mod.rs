@@ -1,0 +1,66 @@
+//! `windlass describe`: what is, what comes next, what it waits on.
+
+mod table;
+
+use clap::{Args, Subcommand};
+use windlass_controllers::describe::{DescribeError, describe_cluster};
+
+use crate::exit::Failure;
+use crate::kubeconfig::ApiArguments;
+use crate::output::{self, Format};
+
+/// Show what a cluster is made of, how far its upgrade is, and what it waits on
+#[derive(Args)]
+pub(crate) struct DescribeCommand {
+    #[command(subcommand)]
+    command: Described,
+}
+
+#[derive(Subcommand)]
+enum Described {
+    Cluster(ClusterCommand),
+}
+
+/// Describe a Cluster of a management cluster: a tree of its objects, its upgrade plan, what it waits on.
+///
+/// Nothing is written, and reading is all that the user of the kubeconfig needs to be allowed. It works with the
+/// controllers of Cluster API as well as with those of Windlass.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  windlass describe cluster c1
+  windlass describe cluster c1 -n team-a --kubeconfig management.kubeconfig
+  windlass describe cluster c1 -o json | jq .waitingOn.what")]
+struct ClusterCommand {
+    /// Name of the Cluster
+    name: String,
+    /// Namespace of the Cluster; left out, that of the context
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    #[command(flatten)]
+    api: ApiArguments,
+    /// Show every machine, also if many are alike
+    #[arg(long)]
+    all: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+pub(crate) async fn run(command: DescribeCommand) -> Result<(), Failure> {
+    let Described::Cluster(command) = command.command;
+    let (client, default_namespace) = command.api.connect().await?;
+    let namespace = command.namespace.unwrap_or(default_namespace);
+    let described =
+        describe_cluster(&client, &namespace, &command.name).await.map_err(|error| match error {
+            DescribeError::NotFound { .. } => Failure::Invalid(error.to_string()),
+            other => Failure::Failed(other.to_string()),
+        })?;
+    match command.output {
+        Format::Table => {
+            let now = jiff::Timestamp::now();
+            output::print(&table::render(&described, now, command.all))
+        }
+        format => output::print_document(format, &described),
+    }
+}

@@ -1,0 +1,59 @@
+//! Which Kubernetes API a command talks to: as kubectl chooses it.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+
+use crate::exit::Failure;
+
+/// How long connecting may take. An API that is there answers in milliseconds.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Arguments of commands that read from an API.
+#[derive(Args)]
+pub(crate) struct ApiArguments {
+    /// File that says where the API is; left out, as kubectl does: KUBECONFIG, else ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of that file; left out, its current one
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+}
+
+impl ApiArguments {
+    /// A client, and the namespace that the context names.
+    pub(crate) async fn connect(&self) -> Result<(Client, String), Failure> {
+        let file = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path),
+            None => Kubeconfig::read(),
+        };
+        let invalid = |error: KubeconfigError| Failure::Invalid(format!("kubeconfig: {}", chain(&error)));
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let mut config =
+            Config::from_custom_kubeconfig(file.map_err(invalid)?, &options).await.map_err(invalid)?;
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        let namespace = config.default_namespace.clone();
+        let url = config.cluster_url.clone();
+        let client = Client::try_from(config)
+            .map_err(|error| Failure::Invalid(format!("kubeconfig: {url}: {}", chain(&error))))?;
+        Ok((client, namespace))
+    }
+}
+
+/// An error with what caused it: kubeconfigs fail in nested ways.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        next = cause.source();
+    }
+    text
+}
