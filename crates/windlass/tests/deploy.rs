@@ -157,7 +157,7 @@ async fn an_upgrade_needs_the_rights_that_are_given_and_no_others() {
             apply(&admin, &object).await;
         }
     }
-    let (asked, refused) = (Arc::new(Mutex::default()), Arc::new(Mutex::default()));
+    let (asked, refused) = (Arc::new(Mutex::default()), Arc::new(Mutex::<BTreeSet<String>>::default()));
     let client = restricted(admin.clone(), Arc::clone(&asked), Arc::clone(&refused));
 
     // The provider is somebody else, with rights of its own.
@@ -189,12 +189,12 @@ async fn an_upgrade_needs_the_rights_that_are_given_and_no_others() {
         "spec": {"clusterName": "c1", "selector": {"matchLabels": {"cluster.x-k8s.io/cluster-name": "c1"}},
             "checks": {"unhealthyNodeConditions": [{"type": "Ready", "status": "False", "timeoutSeconds": 60}]}}});
     apply(&admin, &check).await;
-    until(&admin, "v1.31.0", 3).await;
+    until(&admin, "v1.31.0", 3, &refused).await;
     let api: Api<Cluster> = Api::default_namespaced(admin.clone());
     review(&client, &api.get("c1").await.unwrap()).await;
     let patch = Patch::Merge(json!({"spec": {"topology": {"version": "v1.32.0"}}}));
     api.patch("c1", &PatchParams::default(), &patch).await.unwrap();
-    until(&admin, "v1.32.0", 3).await;
+    until(&admin, "v1.32.0", 3, &refused).await;
     api.delete("c1", &DeleteParams::default()).await.unwrap();
     for _ in 0..600 {
         if api.get_opt("c1").await.unwrap().is_none() {
@@ -202,8 +202,7 @@ async fn an_upgrade_needs_the_rights_that_are_given_and_no_others() {
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    let none: BTreeSet<String> = BTreeSet::new();
-    assert_eq!(*refused.lock().unwrap(), none, "the controllers may not do what they need to do");
+    assert_eq!(*refused.lock().unwrap(), BTreeSet::new(), "the controllers may not do what they need to do");
     assert!(api.get_opt("c1").await.unwrap().is_none(), "{:#?}", manager.failing());
     assert_eq!(unused(&asked.lock().unwrap()), Vec::<String>::new(), "rights that nobody uses");
 }
@@ -292,7 +291,7 @@ fn unused(asked: &BTreeSet<String>) -> Vec<String> {
 }
 
 /// Waits until so many machines run a version and are available.
-async fn until(client: &Client, version: &str, machines: usize) {
+async fn until(client: &Client, version: &str, machines: usize, refused: &Mutex<BTreeSet<String>>) {
     let api: Api<Machine> = Api::default_namespaced(client.clone());
     let is_done = |machine: &Machine| {
         let available =
@@ -304,6 +303,11 @@ async fn until(client: &Client, version: &str, machines: usize) {
         if items.len() >= machines && items.iter().all(is_done) {
             return;
         }
+        assert_eq!(
+            *refused.lock().unwrap(),
+            BTreeSet::new(),
+            "the controllers may not do what they need to do"
+        );
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let items = api.list(&ListParams::default()).await.unwrap().items;
