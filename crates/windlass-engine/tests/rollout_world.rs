@@ -161,7 +161,7 @@ impl World {
     /// The MachineDeployment plans and writes; true if anything changed.
     fn step_deployment(&mut self) -> bool {
         let observed = self.observed();
-        let answer = if self.in_place { Some(InPlaceAnswer::Can) } else { None };
+        let answer = if self.in_place { Some(InPlaceAnswer::Can { by: Vec::new() }) } else { None };
         let answers: InPlaceAnswers = in_place_questions(&observed)
             .into_iter()
             .filter_map(|name| Some((name, answer.clone()?)))

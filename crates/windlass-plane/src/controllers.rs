@@ -8,7 +8,8 @@ use windlass_controllers::control_plane::ControlPlaneReconciler;
 use windlass_controllers::extension_config::{ClusterNamespaces, ExtensionConfigController};
 use windlass_controllers::external::Externals;
 use windlass_controllers::health_check::HealthChecks;
-use windlass_controllers::machine::{Machines, NoUpdater, Parts};
+use windlass_controllers::in_place::InPlaceExtensions;
+use windlass_controllers::machine::{Machines, Parts};
 use windlass_controllers::machine_pool::MachinePools;
 use windlass_controllers::workload::{KubeconfigAccess, Resolved, WorkloadAccess};
 use windlass_controllers::workload_nodes::WorkloadNodes;
@@ -55,8 +56,11 @@ impl Plane {
         let access = self.workload_access();
         let externals = Externals::new();
         let nodes = WorkloadNodes::new(Arc::clone(&access), manager.clock().clone());
+        // Who looks after no ExtensionConfigs knows no extensions either.
+        let mut in_place = InPlaceExtensions::none();
         if selection.has(Controller::ExtensionConfig) {
             let extensions = ExtensionConfigController::register(manager, self.hooks.clone());
+            in_place = InPlaceExtensions::of(extensions.clone());
             if selection.has(Controller::Topology) {
                 topology::register(manager, self.hooks.clone(), externals.clone(), extensions);
             }
@@ -65,7 +69,7 @@ impl Plane {
             Clusters::register(manager, externals.clone(), true);
         }
         if selection.has(Controller::MachineDeployment) {
-            machine_deployment::register(manager, &externals);
+            machine_deployment::register(manager, &externals, &in_place);
         }
         if selection.has(Controller::MachineSet) {
             machine_set::register(manager, &externals);
@@ -77,10 +81,15 @@ impl Plane {
             HealthChecks::register(manager, nodes.clone());
         }
         if selection.has(Controller::KubeadmControlPlane) {
-            ControlPlaneReconciler::register(manager, externals.clone(), Arc::clone(&access));
+            ControlPlaneReconciler::register(
+                manager,
+                externals.clone(),
+                Arc::clone(&access),
+                in_place.clone(),
+            );
         }
         if selection.has(Controller::Machine) {
-            Machines::register(manager, Parts { externals, access, nodes, updater: Arc::new(NoUpdater) });
+            Machines::register(manager, Parts { externals, access, nodes, updater: Arc::new(in_place) });
         }
     }
 

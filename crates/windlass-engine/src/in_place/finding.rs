@@ -1,7 +1,10 @@
 //! The verdict as a condition of whoever owns the machines.
 
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
 use super::Verdict;
-use crate::condition::Finding;
+use crate::condition::{self, Finding};
 
 /// Condition of a MachineDeployment or a control plane that has machines to update: whether that is possible in place.
 pub const CAN_UPDATE_IN_PLACE: &str = "CanUpdateInPlace";
@@ -36,6 +39,9 @@ pub fn finding(subjects: &[(String, Found)]) -> Option<Finding> {
     let lines: Vec<String> = subjects
         .iter()
         .map(|(subject, found)| match found {
+            Found::Verdict(verdict) if verdict.fields.is_empty() => {
+                format!("{subject} can be updated in place, no field of it changes")
+            }
             Found::Verdict(verdict) if verdict.is_covered() => {
                 format!("{subject} can be updated in place\n{verdict}")
             }
@@ -53,4 +59,37 @@ pub fn finding(subjects: &[(String, Found)]) -> Option<Finding> {
         (false, true) => Finding::yes(CAN_UPDATE_IN_PLACE, reason::COVERED).because(message),
         (false, false) => Finding::no(CAN_UPDATE_IN_PLACE, reason::NOT_COVERED).because(message),
     })
+}
+
+/// What becomes of the condition.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Said {
+    /// It stays: machines are being updated, or nobody got as far as asking.
+    #[default]
+    AsBefore,
+    /// This was found out.
+    Now(Finding),
+    /// Nothing is to be updated.
+    Nothing,
+}
+
+impl Said {
+    /// Whether conditions say it already. What was found out is told before anything is done about it.
+    pub fn is_told(&self, conditions: &[Condition]) -> bool {
+        let Self::Now(finding) = self else { return true };
+        condition::find(conditions, CAN_UPDATE_IN_PLACE).is_some_and(|told| {
+            condition::status_of(told) == finding.status
+                && told.reason == finding.reason
+                && told.message == finding.message
+        })
+    }
+
+    /// Writes it into conditions; true if that changed anything.
+    pub fn write(&self, conditions: &mut Vec<Condition>, generation: Option<i64>, now: Timestamp) -> bool {
+        match self {
+            Self::AsBefore => false,
+            Self::Now(finding) => condition::set(conditions, finding.clone(), generation, now),
+            Self::Nothing => condition::remove(conditions, CAN_UPDATE_IN_PLACE),
+        }
+    }
 }

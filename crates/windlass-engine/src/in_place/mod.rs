@@ -16,7 +16,7 @@ mod verdict;
 pub use claims::{ClaimError, Claims, WhyUnusable};
 pub use composition::Composition;
 pub use fields::Field;
-pub use finding::{CAN_UPDATE_IN_PLACE, Found, finding, reason};
+pub use finding::{CAN_UPDATE_IN_PLACE, Found, Said, finding, reason};
 pub use kubeadm::comparable_configs;
 pub use objects::{Incomparable, Level, Objects, Part};
 pub use verdict::{FieldVerdict, Verdict};
