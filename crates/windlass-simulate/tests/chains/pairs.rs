@@ -96,8 +96,7 @@ fn walks_make_all_pairs() {
     assert_eq!(pairs.len(), 28);
 }
 
-// All pairs are those of all strides. Several tests, so that they run side by side. With many groups, only the distances
-// with one stop and with two are tried: more of them are more of the same, and take minutes.
+// All pairs are those of all strides. Several tests, so that they run side by side.
 
 #[tokio::test(start_paused = true)]
 async fn all_pairs_without_workers() {
@@ -122,6 +121,16 @@ async fn pairs_three_minors_apart_with_three_groups_and_a_pool() {
 #[tokio::test(start_paused = true)]
 async fn pairs_four_minors_apart_with_three_groups_and_a_pool() {
     assert_eq!(walk(6, &[4], &["a", "b", "c"], &["pool"]).await, 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pairs_up_to_two_minors_apart_with_three_groups_and_a_pool() {
+    assert_eq!(walk(4, &[1, 2], &["a", "b", "c"], &["pool"]).await, 13);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pairs_further_apart_with_three_groups_and_a_pool() {
+    assert_eq!(walk(7, &[5, 6, 7], &["a", "b", "c"], &["pool"]).await, 6);
 }
 
 #[tokio::test(start_paused = true)]
