@@ -5,6 +5,7 @@
 //! [`Observer`]s see every state that was ever written.
 
 mod extension;
+mod live;
 mod manifests;
 mod population;
 mod progress;
