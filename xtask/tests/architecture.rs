@@ -23,6 +23,7 @@ const LAYERS: &[&str] = &[
     "windlass-controllers",
     "windlass-plane",
     "windlass-simulate",
+    "windlass-demo",
     "windlass-web",
     "windlass",
 ];

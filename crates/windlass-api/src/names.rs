@@ -159,6 +159,13 @@ pub const ACKNOWLEDGED_MOVE_ANNOTATION: &str = "in-place-updates.internal.cluste
 /// On a Machine that was moved and not yet released for its update; the value is empty.
 pub const PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: &str =
     "in-place-updates.internal.cluster.x-k8s.io/pending-acknowledge-move";
+/// Who updates a Machine in place: names of ExtensionConfigs in their order, joined with commas. On a MachineSet for the
+/// Machines that it hands over, on a Machine for those that are not done yet. Without it, all extensions are called.
+pub const IN_PLACE_EXTENSIONS_ANNOTATION: &str = "in-place-updates.internal.cluster.x-k8s.io/extensions";
+/// How long an update in place of a Machine may take, such as `90m`; set by users, usually in the template of Machines.
+pub const IN_PLACE_DEADLINE_ANNOTATION: &str = "in-place-updates.cluster.x-k8s.io/deadline";
+/// What becomes of a Machine whose update in place takes longer: `KeepTrying`, `Stop` or `Replace`.
+pub const IN_PLACE_AFTER_DEADLINE_ANNOTATION: &str = "in-place-updates.cluster.x-k8s.io/after-deadline";
 
 // General.
 

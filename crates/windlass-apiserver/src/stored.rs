@@ -57,6 +57,11 @@ pub(crate) fn meta(object: &store::Object) -> Arc<Meta> {
 }
 
 impl Resource {
+    /// Whether it may take a call over the network to show an object in this version.
+    pub(crate) fn waits_to_convert(&self) -> bool {
+        matches!(self.conversion, Conversion::Webhook(_))
+    }
+
     /// Whether the bytes in the store are what a client of this version gets.
     fn is_ready_made(&self, object: &store::Object) -> bool {
         self.version == self.storage_version
@@ -77,7 +82,7 @@ impl Resource {
         let mut value = parse(object)?;
         if !self.is_ready_made(object) {
             self.convert_from_storage(&mut value)?;
-            self.tidy(&mut value)?;
+            self.tidy(&mut value);
         }
         Ok(value)
     }
@@ -87,7 +92,7 @@ impl Resource {
         match &self.conversion {
             Conversion::Relabel => {}
             Conversion::Events => event_from_core(value),
-            Conversion::Function(convert) => {
+            Conversion::Function(convert) | Conversion::Webhook(convert) => {
                 let from = value["apiVersion"].as_str().unwrap_or_default().to_owned();
                 if from != to {
                     convert(value, &from, &to).map_err(Failure::internal)?;
@@ -112,7 +117,7 @@ impl Resource {
                 value["apiVersion"] = "v1".into();
             }
             Conversion::Relabel => value["apiVersion"] = to.into(),
-            Conversion::Function(convert) => {
+            Conversion::Function(convert) | Conversion::Webhook(convert) => {
                 convert(&mut value, &from, &to).map_err(Failure::internal)?;
                 value["apiVersion"] = to.into();
             }
@@ -140,12 +145,11 @@ impl Resource {
     }
 
     /// Drops what the schema of today does not know and fills in its defaults.
-    fn tidy(&self, value: &mut Value) -> Result<(), Failure> {
+    fn tidy(&self, value: &mut Value) {
         if let Some(schema) = &self.schema {
-            schema.schema.prune(value).map_err(Failure::internal)?;
-            schema.schema.apply_defaults(value).map_err(Failure::internal)?;
+            schema.schema.prune_checked(value);
+            schema.schema.apply_defaults_checked(value);
         }
-        Ok(())
     }
 }
 

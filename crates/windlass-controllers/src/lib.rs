@@ -11,6 +11,7 @@ pub mod describe;
 pub mod extension_config;
 pub mod external;
 pub mod health_check;
+pub mod in_place;
 pub mod machine;
 pub mod machine_deployment;
 pub mod machine_pool;

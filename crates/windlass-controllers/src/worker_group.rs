@@ -14,6 +14,7 @@ use windlass_engine::rollout::FactsError;
 use windlass_reconcile::{Cache, Context, Kind, WriteError, Writer, describe_error};
 
 use crate::external::{External, ExternalError, Externals};
+use crate::in_place::InPlaceError;
 
 /// Why a group of machines could not be brought further.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +31,9 @@ pub(crate) enum WorkerError {
     /// Machines cannot be handed over.
     #[error(transparent)]
     Handover(#[from] HandoverError),
+    /// Nobody knows whether machines can be updated in place.
+    #[error(transparent)]
+    InPlace(#[from] InPlaceError),
     /// Machines cannot be named.
     #[error(transparent)]
     Naming(#[from] NamingError),
@@ -55,6 +59,8 @@ impl WorkerError {
     pub(crate) fn for_users(&self) -> Option<String> {
         match self {
             Self::Write(error) if !error.is_rejected() => None,
+            // The condition that it belongs to says it.
+            Self::InPlace(_) => None,
             Self::Read { .. } => None,
             error => Some(error.to_string()),
         }

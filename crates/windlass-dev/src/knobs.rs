@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 /// The kubelet version that a machine runs. Written when its Node registers; whoever updates a machine in place writes
 /// another one, and the Node follows.
 pub const KUBELET_VERSION_ANNOTATION: &str = "inmemory.infrastructure.cluster.x-k8s.io/kubelet-version";
+/// The version of the Machine that the machine was brought to last. When the Machine has another one, and no update of it is
+/// under way, an update in place is done.
+pub const MACHINE_VERSION_ANNOTATION: &str = "inmemory.infrastructure.cluster.x-k8s.io/machine-version";
 /// The machine is never provisioned; the value says why.
 pub const FAIL_PROVISIONING_ANNOTATION: &str = "inmemory.infrastructure.cluster.x-k8s.io/fail-provisioning";
 /// The Node registers and never becomes ready; the value says why.

@@ -12,9 +12,10 @@ use windlass_api::infrastructure::{
 };
 use windlass_api::names::CONTROL_PLANE_LABEL;
 use windlass_engine::condition::{self, Finding, Part as Summand, Reasons};
+use windlass_engine::machine_set::is_updating;
 use windlass_reconcile::{Context, GroupKind, Manager, ObjectKey, Outcome, Reconciler};
 
-use crate::knobs::{KUBELET_VERSION_ANNOTATION, Knobs};
+use crate::knobs::{KUBELET_VERSION_ANNOTATION, Knobs, MACHINE_VERSION_ANNOTATION};
 use crate::provider::{
     DevError, FIELD_MANAGER, Hold, Home, World, add_finalizer, at, cluster_name, concerned,
     concerned_by_infrastructure, dev_machine_of, is_paused, remove_finalizer, status_intent,
@@ -173,10 +174,16 @@ impl DevMachines {
             status.addresses = vec![ip, host];
         }
         if startup.has(Part::Node, now) {
-            let Some(version) = dev_machine.annotations().get(KUBELET_VERSION_ANNOTATION) else {
+            let wanted = &machine.spec.version;
+            let annotation = |key| dev_machine.annotations().get(key);
+            // There is no system in this machine that an updater could work on. Once the update of the Machine is done, it
+            // runs what the Machine asks for.
+            let updated = annotation(MACHINE_VERSION_ANNOTATION).is_some_and(|version| version != wanted)
+                && !is_updating(machine);
+            let Some(version) = annotation(KUBELET_VERSION_ANNOTATION).filter(|_| !updated) else {
                 // Written down before the Node is there: after a crash the Node must not come back newer.
-                let patch =
-                    json!({"metadata": {"annotations": {KUBELET_VERSION_ANNOTATION: machine.spec.version}}});
+                let patch = json!({"metadata": {"annotations":
+                    {KUBELET_VERSION_ANNOTATION: wanted, MACHINE_VERSION_ANNOTATION: wanted}}});
                 context.writer::<DevMachine>().patch(dev_machine, patch).await?;
                 return Ok(Outcome::done());
             };

@@ -12,6 +12,7 @@ use windlass_api::infrastructure::{DevCluster, DevMachine, DevMachinePool};
 use windlass_api::names::{CLUSTER_NAME_LABEL, PAUSED_ANNOTATION};
 use windlass_apiserver::Clock;
 use windlass_engine::condition;
+use windlass_engine::machine_set::is_updating;
 use windlass_reconcile::{Cache, Context, Kind, Manager, ObjectKey, Outcome, WriteError};
 
 use crate::bootstrap::KubeadmConfigs;
@@ -291,7 +292,8 @@ pub(crate) fn concerned_by_infrastructure<K: Kind>(
 /// of what changes in them, is nothing of that.
 pub(crate) fn dev_machine_of(before: Option<&Machine>, after: Option<&Machine>) -> Vec<ObjectKey> {
     let relevant = |machine: &Machine| {
-        (machine.spec.clone(), machine.metadata.deletion_timestamp.is_some(), machine.labels().clone())
+        let deleting = machine.metadata.deletion_timestamp.is_some();
+        (machine.spec.clone(), deleting, machine.labels().clone(), is_updating(machine))
     };
     if before.map(relevant) == after.map(relevant) {
         return Vec::new();

@@ -8,6 +8,7 @@ pub mod condition;
 pub mod contract;
 pub mod control_plane;
 pub mod health_check;
+pub mod in_place;
 pub mod machine;
 pub mod machine_pool;
 pub mod machine_set;

@@ -64,7 +64,7 @@ fn machine(name: &str, set: &str, pending_acknowledge: bool, updating: bool) -> 
 }
 
 fn can(sets: &[&str]) -> InPlaceAnswers {
-    sets.iter().map(|set| ((*set).to_owned(), InPlaceAnswer::Can)).collect()
+    sets.iter().map(|set| ((*set).to_owned(), InPlaceAnswer::Can { by: vec!["ext".to_owned()] })).collect()
 }
 
 fn names(list: &[&str]) -> BTreeSet<String> {

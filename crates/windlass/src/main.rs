@@ -2,16 +2,20 @@
 
 mod backup;
 mod crds;
+mod demo;
 mod describe;
 mod exit;
 mod extension;
 mod kubeconfig;
+mod logging;
 mod output;
 mod plan;
+mod run;
 mod runtime;
 mod serve;
 mod simulate;
 mod table;
+mod up;
 
 use std::process::ExitCode;
 
@@ -34,6 +38,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(demo::DemoCommand),
+    Up(Box<up::UpCommand>),
+    Run(Box<run::RunCommand>),
     Plan(Box<plan::PlanCommand>),
     Simulate(simulate::SimulateCommand),
     Describe(describe::DescribeCommand),
@@ -46,6 +53,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Demo(command) => runtime::on_all_cores(demo::run(command)),
+        Command::Up(command) => runtime::on_all_cores(up::run(*command)),
+        Command::Run(command) => runtime::on_all_cores(run::run(*command)),
         Command::Plan(command) => plan::run(*command),
         Command::Simulate(command) => simulate::run(command),
         Command::Describe(command) => runtime::on_one_thread(describe::run(command)),

@@ -100,8 +100,9 @@ impl Registry {
             }
             let (group, kind) = (&crd["spec"]["group"], &crd["spec"]["names"]["kind"]);
             let place = format!("{}/{}", text(group), text(kind));
-            let conversion = conversions.get(&place).cloned().or_else(|| by_webhook(&crd));
-            let conversion = conversion.map_or(Conversion::Relabel, Conversion::Function);
+            let registered = conversions.get(&place).cloned().map(Conversion::Function);
+            let conversion = registered.or_else(|| by_webhook(&crd).map(Conversion::Webhook));
+            let conversion = conversion.unwrap_or(Conversion::Relabel);
             if let Some(resources) = crd::resources(&crd, object.revision(), next_encoding, &conversion) {
                 next_encoding += resources.len() as u64;
                 let resources = resources.into_iter().map(Arc::new).collect();

@@ -145,6 +145,18 @@ pub(crate) enum Conversion {
     Events,
     /// A function that was registered.
     Function(ConvertFn),
+    /// A function that waits for an answer over the network.
+    Webhook(ConvertFn),
+}
+
+impl Conversion {
+    /// What changes more of an object than its `apiVersion`.
+    pub(crate) fn function(&self) -> Option<&ConvertFn> {
+        match self {
+            Self::Relabel | Self::Events => None,
+            Self::Function(convert) | Self::Webhook(convert) => Some(convert),
+        }
+    }
 }
 
 /// Changes an object in place into one of another version: `(object, from, to)`.
@@ -156,6 +168,7 @@ impl fmt::Debug for Conversion {
             Self::Relabel => "relabel",
             Self::Events => "events",
             Self::Function(_) => "function",
+            Self::Webhook(_) => "webhook",
         })
     }
 }

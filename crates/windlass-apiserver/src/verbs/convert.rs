@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::Call;
 use super::update::Part;
 use crate::machinery::{ConversionError, Endpoint, FieldManager, Shape, Versions, builtin_blank};
-use crate::registry::Conversion;
 
 impl Versions for Call {
     fn shape(&self, api_version: &str) -> Option<Arc<Shape>> {
@@ -22,7 +21,7 @@ impl Versions for Call {
     fn convert(&self, object: &Value, api_version: &str) -> Result<Value, ConversionError> {
         let mut converted = object.clone();
         let from = self.resource.api_version();
-        if let (Conversion::Function(convert), false) = (&self.resource.conversion, from == api_version) {
+        if let Some(convert) = self.resource.conversion.function().filter(|_| from != api_version) {
             convert(&mut converted, &from, api_version)
                 .map_err(|problem| ConversionError { api_version: api_version.to_owned(), problem })?;
         }

@@ -81,6 +81,14 @@ impl Call {
 
     /// Does what the request asks for.
     pub(crate) async fn run(self, method: &Method, watch: bool, body: Bytes) -> Result<Reply, Failure> {
+        if !self.resource.waits_to_convert() {
+            return self.act(method, watch, body).await;
+        }
+        let method = method.clone();
+        elsewhere(async move { self.act(&method, watch, body).await }).await?
+    }
+
+    async fn act(self, method: &Method, watch: bool, body: Bytes) -> Result<Reply, Failure> {
         let verbs = self.resource.verbs;
         let is_post = *method == Method::POST;
         match (verbs, &self.name) {
@@ -237,6 +245,15 @@ impl Call {
         }
         Ok(())
     }
+}
+
+/// Does what may wait for a webhook in the middle of things that do not wait, on a thread that nobody else
+/// needs. The webhook may be served by the very thread that asks, or have to ask us something itself.
+pub(crate) async fn elsewhere<T: Send + 'static>(
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Handle::current();
+    tokio::task::spawn_blocking(move || runtime.block_on(work)).await.map_err(Failure::internal)
 }
 
 /// What the store says, as an answer.

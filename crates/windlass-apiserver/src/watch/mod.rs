@@ -16,7 +16,7 @@ use crate::response::Reply;
 use crate::selection::Selection;
 use crate::server::Inner;
 use crate::table::Include;
-use crate::verbs::Call;
+use crate::verbs::{Call, elsewhere};
 use frame::Frames;
 
 /// How often a quiet watch says how far it is.
@@ -77,13 +77,11 @@ pub(crate) fn start(call: Call) -> Result<Reply, Failure> {
         stopped: call.server.stopped.subscribe(),
         ready,
         watcher,
-        selection,
-        frames,
         bookmarks: bookmarks && call.view != View::Table,
         next_bookmark: (now + BOOKMARK_EVERY).min(last_bookmark),
         last_bookmark,
         end,
-        call,
+        view: Some(Box::new(Seen { call, selection, frames })),
         _slot: slot,
     };
     Ok(Reply::stream(stream::unfold(watch, |mut watch| async move {
@@ -99,13 +97,19 @@ enum Pending {
     Initial(VecDeque<Arc<Object>>),
 }
 
-struct Watch {
+/// What a watch is about, and how it is shown.
+struct Seen {
     call: Call,
+    selection: Selection,
+    frames: Frames,
+}
+
+struct Watch {
     ready: VecDeque<Pending>,
     /// Absent once there is nothing more to come.
     watcher: Option<Watcher>,
-    selection: Selection,
-    frames: Frames,
+    /// Absent only while it is on another thread.
+    view: Option<Box<Seen>>,
     stopped: tokio::sync::watch::Receiver<bool>,
     bookmarks: bool,
     next_bookmark: Instant,
@@ -117,7 +121,7 @@ struct Watch {
 impl Watch {
     /// The next piece of the stream, or its end.
     async fn next(&mut self) -> Option<Bytes> {
-        if let Some(frame) = self.next_ready() {
+        if let Some(frame) = self.next_ready().await {
             return Some(frame);
         }
         loop {
@@ -133,16 +137,21 @@ impl Watch {
                     } else {
                         (self.next_bookmark + BOOKMARK_EVERY).min(self.last_bookmark)
                     };
-                    return Some(self.frames.bookmark(watcher.position(), false));
+                    let position = watcher.position();
+                    return self.view.as_ref().map(|view| view.frames.bookmark(position, false));
                 }
                 event = watcher.next() => event,
             };
             match event {
-                Ok(event) => match self.frames.event(&event, &self.selection, &self.call) {
-                    Ok(Some(frame)) => return Some(frame),
-                    Ok(None) => {}
-                    Err(failure) => return self.last(&failure),
-                },
+                Ok(event) => {
+                    let shown = self
+                        .show(move |Seen { frames, selection, call }| frames.event(&event, selection, call));
+                    match shown.await {
+                        Ok(Some(frame)) => return Some(frame),
+                        Ok(None) => {}
+                        Err(failure) => return self.last(&failure),
+                    }
+                }
                 Err(WatchError::Expired(expired)) => {
                     return self.last(&Failure::version_too_old(expired.requested, expired.oldest));
                 }
@@ -151,11 +160,31 @@ impl Watch {
         }
     }
 
-    fn next_ready(&mut self) -> Option<Bytes> {
+    /// Encodes something, on another thread if that may take a call over the network.
+    async fn show<T: Send + 'static>(
+        &mut self,
+        show: impl FnOnce(&mut Seen) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let gone = || Failure::internal("the watch was given up");
+        let view = self.view.as_mut().ok_or_else(gone)?;
+        if !view.call.resource.waits_to_convert() {
+            return show(view);
+        }
+        let mut view = self.view.take().ok_or_else(gone)?;
+        let (view, shown) = elsewhere(async move {
+            let shown = show(&mut view);
+            (view, shown)
+        })
+        .await?;
+        self.view = Some(view);
+        shown
+    }
+
+    async fn next_ready(&mut self) -> Option<Bytes> {
         loop {
             match self.ready.front_mut()? {
                 Pending::Initial(objects) => match objects.pop_front() {
-                    Some(object) => match self.frames.added(&object) {
+                    Some(object) => match self.show(move |view| view.frames.added(&object)).await {
                         Ok(frame) => return Some(frame),
                         Err(failure) => return self.last(&failure),
                     },

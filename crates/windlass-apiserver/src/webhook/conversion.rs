@@ -114,8 +114,9 @@ fn accept(before: &Value, mut converted: Value, to: &str) -> Result<Value, Strin
     Ok(converted)
 }
 
-/// Objects are converted in the middle of things that do not wait, so this blocks its thread. The call itself
-/// runs on a thread of its own; other requests go on if the runtime has threads to spare.
+/// Objects are converted in the middle of things that do not wait, so this blocks its thread: requests and
+/// watches that may come here do so on a thread of their own, see [`elsewhere`](crate::verbs::elsewhere). The
+/// call itself runs on another one.
 fn wait(directory: Directory, target: Target, question: Value) -> Result<Value, String> {
     static CALLS: LazyLock<Option<Handle>> = LazyLock::new(|| {
         let runtime = Builder::new_current_thread().enable_all().build().ok()?;

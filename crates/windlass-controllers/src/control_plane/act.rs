@@ -12,10 +12,11 @@ use windlass_api::names::{
 };
 use windlass_engine::control_plane::desired::{self, NewMachine};
 use windlass_engine::control_plane::kubeadm_config::Form;
-use windlass_engine::control_plane::{Action, Decision, Observed, RemediationRecord, Step};
+use windlass_engine::control_plane::{Action, Observed, RemediationRecord, Step};
 use windlass_engine::topology::gotemplate::{self, MissingKey};
 use windlass_reconcile::{Context, EventType, ObjectKey};
 
+use super::ask::Decided;
 use super::{ControlPlaneError, ControlPlaneReconciler, Scene, etcd};
 
 impl ControlPlaneReconciler {
@@ -24,8 +25,9 @@ impl ControlPlaneReconciler {
         scene: &Scene<'_>,
         machines: &[Arc<Machine>],
         observed: &Observed,
-        decision: &Decision,
+        decided: &Decided,
     ) -> Result<(), ControlPlaneError> {
+        let decision = &decided.decision;
         if decision.remediation_done {
             self.record_remediation(scene, None).await?;
         }
@@ -89,14 +91,14 @@ impl ControlPlaneReconciler {
             }
             Action::TriggerInPlace { machine } => {
                 if let Some(machine) = named(machine) {
-                    self.trigger_in_place(scene, machine).await?;
+                    self.trigger_in_place(scene, machine, &decided.extensions).await?;
                 }
                 event(
                     "SuccessfulStartInPlaceUpdate",
                     format!("Started the in-place update of Machine {machine}"),
                 );
             }
-            // Every observation has an answer, so nobody needs to be asked.
+            // Whoever could be asked was asked before the decision.
             Action::AskInPlace { .. } => {}
         }
         Ok(())

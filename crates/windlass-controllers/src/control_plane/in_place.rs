@@ -7,21 +7,20 @@ use std::collections::BTreeMap;
 
 use kube::{Resource, ResourceExt};
 use serde_json::{Map, Value, json};
+use windlass_api::Hook;
 use windlass_api::bootstrap::KubeadmConfig;
 use windlass_api::cluster::Machine;
 use windlass_api::names::{
-    CLONED_FROM_GROUP_KIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, KUBEADM_CONTROL_PLANE_FIELD_MANAGER,
-    PENDING_HOOKS_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
+    CLONED_FROM_GROUP_KIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, IN_PLACE_EXTENSIONS_ANNOTATION,
+    KUBEADM_CONTROL_PLANE_FIELD_MANAGER, PENDING_HOOKS_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
 };
 use windlass_engine::control_plane::desired;
 use windlass_engine::control_plane::kubeadm_config::Form;
+use windlass_engine::machine_set::with_pending_hook;
 use windlass_reconcile::ObjectKey;
 
 use super::{ControlPlaneError, ControlPlaneReconciler, Scene};
 use crate::external::FromTemplate;
-
-/// The hook that the Machine controller calls for a Machine that is updated in place.
-const UPDATE_MACHINE: &str = "UpdateMachine";
 
 impl ControlPlaneReconciler {
     /// Starts the update, or goes on with one that was started halfway.
@@ -29,6 +28,7 @@ impl ControlPlaneReconciler {
         &self,
         scene: &Scene<'_>,
         machine: &Machine,
+        extensions: &[String],
     ) -> Result<(), ControlPlaneError> {
         let writer = scene.context.writer::<Machine>();
         let key = ObjectKey::of(machine);
@@ -36,7 +36,10 @@ impl ControlPlaneReconciler {
         let infrastructure = self.updated_infrastructure(scene, machine).await?;
         let config = self.updated_config(scene, machine);
         if !machine.annotations().contains_key(UPDATE_IN_PROGRESS_ANNOTATION) {
-            let patch = json!({"metadata": {"annotations": {UPDATE_IN_PROGRESS_ANNOTATION: ""}}});
+            // Who updates the Machine is written down with the mark: it must be known to whoever goes on after a crash.
+            let extensions = Some(extensions.join(",")).filter(|extensions| !extensions.is_empty());
+            let patch = json!({"metadata": {"annotations":
+                {UPDATE_IN_PROGRESS_ANNOTATION: "", IN_PLACE_EXTENSIONS_ANNOTATION: extensions}}});
             writer.patch_unconditionally(&key, patch).await?;
         }
         let reference = &machine.spec.infrastructure_ref;
@@ -50,12 +53,12 @@ impl ControlPlaneReconciler {
         let intent = desired::updated_machine(scene.control_plane, &scene.cluster_name(), owner, machine);
         writer.apply(manager, &intent).await?;
         let pending = machine.annotations().get(PENDING_HOOKS_ANNOTATION).map(String::as_str);
-        let patch = json!({"metadata": {"annotations": {PENDING_HOOKS_ANNOTATION: with_hook(pending)}}});
+        let patch = json!({"metadata": {"annotations": {PENDING_HOOKS_ANNOTATION: with_pending_hook(pending, Hook::UpdateMachine)}}});
         writer.patch_unconditionally(&key, patch).await?;
         Ok(())
     }
 
-    async fn updated_infrastructure(
+    pub(super) async fn updated_infrastructure(
         &self,
         scene: &Scene<'_>,
         machine: &Machine,
@@ -92,7 +95,7 @@ impl ControlPlaneReconciler {
     }
 
     /// Always the join form: a Machine that is updated has long joined.
-    fn updated_config(&self, scene: &Scene<'_>, machine: &Machine) -> Option<Value> {
+    pub(super) fn updated_config(&self, scene: &Scene<'_>, machine: &Machine) -> Option<Value> {
         let name = &machine.spec.bootstrap.config_ref.as_ref()?.name;
         let present = self.configs.get(&ObjectKey::new(scene.namespace(), name))?;
         let owner = scene.control_plane.owner_ref(&()).unwrap_or_default();
@@ -101,27 +104,5 @@ impl ControlPlaneReconciler {
         config["metadata"] = json!({"name": name, "namespace": scene.namespace(), "uid": present.uid(),
             "annotations": {UPDATE_IN_PROGRESS_ANNOTATION: ""}});
         Some(config)
-    }
-}
-
-/// The pending hooks with ours among them: a sorted set, joined with commas.
-fn with_hook(pending: Option<&str>) -> String {
-    let mut hooks: Vec<&str> =
-        pending.unwrap_or_default().split(',').map(str::trim).filter(|hook| !hook.is_empty()).collect();
-    hooks.push(UPDATE_MACHINE);
-    hooks.sort_unstable();
-    hooks.dedup();
-    hooks.join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pending_hooks_are_a_sorted_set() {
-        assert_eq!(with_hook(None), "UpdateMachine");
-        assert_eq!(with_hook(Some("Zeta, AfterX")), "AfterX,UpdateMachine,Zeta");
-        assert_eq!(with_hook(Some("UpdateMachine")), "UpdateMachine");
     }
 }

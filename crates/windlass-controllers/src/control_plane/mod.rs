@@ -5,6 +5,7 @@
 //! KubeadmConfig and its infrastructure: what is missing after a crash is then seen, and made, from the Machine alone.
 
 mod act;
+mod ask;
 mod certificates;
 mod etcd;
 mod health;
@@ -22,20 +23,24 @@ use kube::{Resource, ResourceExt};
 use serde_json::json;
 use windlass_api::bootstrap::KubeadmConfig;
 use windlass_api::cluster::{Cluster, Machine, MachinePool};
+use windlass_api::conditions::ROLLING_OUT;
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::names::{
     CLUSTER_GROUP, CLUSTER_NAME_LABEL, CONTROL_PLANE_GROUP, KUBEADM_CONTROL_PLANE_FINALIZER,
     PAUSED_ANNOTATION,
 };
+use windlass_engine::condition;
 use windlass_engine::control_plane::observe::{Inputs, MachineInputs, observe};
-use windlass_engine::control_plane::{
-    Action, Decision, InPlaceRefusal, InPlaceVerdict, Observed, Step, decide,
-};
+use windlass_engine::control_plane::{Action, Decision, InPlaceVerdict, Observed, Step};
+use windlass_engine::in_place::{CAN_UPDATE_IN_PLACE, Said};
 use windlass_engine::topology::gotemplate::TemplateError;
-use windlass_reconcile::{Cache, Context, GroupKind, Manager, ObjectKey, Outcome, Reconciler, WriteError};
+use windlass_reconcile::{
+    Cache, Context, EventType, GroupKind, Manager, ObjectKey, Outcome, Reconciler, WriteError,
+};
 
 use crate::certificates::CertificateError;
 use crate::external::{ExternalError, Externals};
+use crate::in_place::InPlaceExtensions;
 use crate::workload::{NoAnswer, WorkloadAccess};
 use health::Inspection;
 
@@ -103,6 +108,7 @@ pub struct ControlPlaneReconciler {
     pools: Cache<MachinePool>,
     externals: Externals,
     workload: Arc<dyn WorkloadAccess>,
+    in_place: InPlaceExtensions,
     /// What was applied last, by control plane, object and manager: what was applied already is not applied again.
     /// Only speed depends on it.
     applied: Mutex<BTreeMap<String, Applied>>,
@@ -114,7 +120,12 @@ pub struct ControlPlaneReconciler {
 
 impl ControlPlaneReconciler {
     /// Registers the controller.
-    pub fn register(manager: &Manager, externals: Externals, workload: Arc<dyn WorkloadAccess>) {
+    pub fn register(
+        manager: &Manager,
+        externals: Externals,
+        workload: Arc<dyn WorkloadAccess>,
+        in_place: InPlaceExtensions,
+    ) {
         let control_planes: Cache<KubeadmControlPlane> = manager.cache();
         let (clusters, machines): (Cache<Cluster>, Cache<Machine>) = (manager.cache(), manager.cache());
         let reconciler = Self {
@@ -125,12 +136,21 @@ impl ControlPlaneReconciler {
             pools: manager.cache(),
             externals,
             workload,
+            in_place: in_place.clone(),
             applied: Mutex::default(),
             certified: Mutex::default(),
             maintained: Mutex::default(),
         };
-        manager
-            .controller("kubeadmcontrolplane", &control_planes)
+        let mut registered = manager.controller("kubeadmcontrolplane", &control_planes);
+        if let Some(configs) = in_place.configs() {
+            // An extension that was registered or changed may cover what nobody covered before.
+            let of_extensions = control_planes.clone();
+            registered = registered.watches(&configs, move |_| {
+                let waiting = of_extensions.list().into_iter().filter(|kcp| waits_for_extensions(kcp));
+                waiting.map(|kcp| ObjectKey::of(kcp.as_ref())).collect()
+            });
+        }
+        registered
             .pace(PACE)
             .owns(&machines)
             .watches(&clusters, control_plane_of)
@@ -250,22 +270,31 @@ impl ControlPlaneReconciler {
             problem = Some(error);
         }
         let inspection = self.inspect(scene, &machines).await;
-        let observed = self.observe(scene, &machines, &inspection, certificates_available).await?;
-        let decision = decide(&observed, scene.context.now());
+        let mut observed = self.observe(scene, &machines, &inspection, certificates_available).await?;
+        let decided = self.decide(scene, &machines, &mut observed).await?;
+        let decision = &decided.decision;
+        // What is going to happen is told before it happens.
+        let told = decided.said.is_told(&scene.control_plane.status.conditions);
+        if let (Said::Now(finding), false) = (&decided.said, told) {
+            let message = finding.message.clone();
+            scene.context.event(scene.control_plane, EventType::Normal, CAN_UPDATE_IN_PLACE, message);
+        }
         // A workload cluster that cannot be maintained is not upgraded either.
-        let acted = match self.maintain_workload(scene, &observed, &decision).await {
-            Ok(()) => self.act(scene, &machines, &observed, &decision).await,
+        let acted = match self.maintain_workload(scene, &observed, decision).await {
+            Ok(()) if !told => Ok(()),
+            Ok(()) => self.act(scene, &machines, &observed, &decided).await,
             Err(error) => Err(error),
         };
         let finished = matches!(decision.step, Step::Act(Action::Finish)) && acted.is_ok();
         if !finished {
-            report::machines(scene, &machines, &observed, &decision, &inspection).await?;
-            report::control_plane(scene, &machines, &observed, &decision).await?;
+            report::machines(scene, &machines, &observed, decision, &inspection).await?;
+            report::control_plane(scene, &machines, &observed, &decided).await?;
         }
         acted?;
         match problem {
             Some(error) => Err(error),
-            None => Ok(next_look(&observed, &decision)),
+            None if !told => Ok(Outcome::after(PACE)),
+            None => Ok(next_look(&observed, decision)),
         }
     }
 
@@ -283,8 +312,7 @@ impl ControlPlaneReconciler {
                 kubeadm_config: self.kubeadm_config_of(machine),
                 template: self.template_of(scene, machine).await?,
                 components: inspection.components(&machine.name_any()),
-                // No extension is asked yet.
-                in_place: InPlaceVerdict::Cannot(InPlaceRefusal::NoExtension),
+                in_place: InPlaceVerdict::NotAsked,
             });
         }
         let known = scene.control_plane.status.initialization.control_plane_initialized == Some(true);
@@ -350,6 +378,12 @@ fn next_look(observed: &Observed, decision: &Decision) -> Outcome {
         Outcome::after(LOOK_AGAIN)
     };
     waiting.or(workload)
+}
+
+/// Whether what extensions say matters to a control plane now.
+fn waits_for_extensions(control_plane: &KubeadmControlPlane) -> bool {
+    let conditions = &control_plane.status.conditions;
+    condition::find(conditions, CAN_UPDATE_IN_PLACE).is_some() || condition::is_true(conditions, ROLLING_OUT)
 }
 
 fn control_plane_of(cluster: &Cluster) -> Vec<ObjectKey> {

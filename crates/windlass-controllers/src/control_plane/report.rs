@@ -21,6 +21,7 @@ use windlass_engine::versions;
 use windlass_reconcile::{Context, EventType, WriteError};
 
 use super::Scene;
+use super::ask::Decided;
 use super::health::Inspection;
 
 /// Says that nothing is done.
@@ -98,8 +99,9 @@ pub(super) async fn control_plane(
     scene: &Scene<'_>,
     machines: &[Arc<Machine>],
     observed: &Observed,
-    decision: &Decision,
+    decided: &Decided,
 ) -> Result<(), WriteError> {
+    let decision = &decided.decision;
     let views: Vec<MachineConditions<'_>> = machines
         .iter()
         .zip(&observed.machines)
@@ -109,7 +111,7 @@ pub(super) async fn control_plane(
             kubelet: kubelet(machine),
         })
         .collect();
-    let status = status(scene, machines, observed, decision, &views);
+    let status = status(scene, machines, observed, decided, &views);
     if status == scene.control_plane.status {
         return Ok(());
     }
@@ -142,9 +144,10 @@ fn status(
     scene: &Scene<'_>,
     machines: &[Arc<Machine>],
     observed: &Observed,
-    decision: &Decision,
+    decided: &Decided,
     views: &[MachineConditions<'_>],
 ) -> KubeadmControlPlaneStatus {
+    let decision = &decided.decision;
     let before = &scene.control_plane.status;
     let generation = scene.control_plane.metadata.generation;
     let now = scene.context.now();
@@ -154,6 +157,7 @@ fn status(
     for finding in findings {
         condition::set(&mut all, finding, generation, now);
     }
+    decided.said.write(&mut all, generation, now);
     let counters = conditions::counters(views);
     let counted = versions::of_machines(
         machines.iter().map(|machine| (kubelet(machine), Some(machine.spec.version.as_str()))),

@@ -32,6 +32,15 @@ impl Extensions {
         Self { configs: manager.cache_of(&resource()), hooks, warming: Arc::default() }
     }
 
+    pub(crate) fn configs(&self) -> &Cache<DynamicObject> {
+        &self.configs
+    }
+
+    /// How they are called.
+    pub fn hooks(&self) -> &HookClient {
+        &self.hooks
+    }
+
     /// Discovers all extensions, once per process. An extension that is down is not ready and says so; nothing else
     /// waits for it.
     pub async fn warm_up(&self) {

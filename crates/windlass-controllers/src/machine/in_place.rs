@@ -4,27 +4,38 @@ use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
 use futures_util::future::BoxFuture;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
-use windlass_api::Object;
 use windlass_api::cluster::Machine;
-use windlass_api::hooks::{self, Hook, MachineObjects, UpdateMachineRequest};
-use windlass_api::names::{PENDING_HOOKS_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION};
+use windlass_api::conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED, UPDATING};
+use windlass_api::hooks::MachineObjects;
+use windlass_api::names::{
+    IN_PLACE_EXTENSIONS_ANNOTATION, PENDING_HOOKS_ANNOTATION, REMEDIATE_MACHINE_ANNOTATION,
+    UPDATE_IN_PROGRESS_ANNOTATION,
+};
+use windlass_engine::condition::{self, Finding};
 use windlass_engine::machine::Updating;
+use windlass_engine::machine::deadline::{AfterDeadline, Deadline, Time};
 use windlass_engine::machine::in_place::{AfterHook, HookAnswer, InPlace, after_hook, decide};
-use windlass_hooks::HookClient;
+use windlass_engine::machine_set::needs_remediation;
 use windlass_reconcile::{Context, EventType, ObjectKey};
 
 use super::observe::Seen;
 use super::{MachineError, Machines};
-use crate::external::External;
+use crate::in_place::view;
+
+/// Field manager of what says that a Machine whose update is overdue is to be replaced.
+const DEADLINE_FIELD_MANAGER: &str = "windlass-in-place-deadline";
 
 /// What an update in place is asked for.
 #[derive(Debug, Clone)]
 pub struct UpdateMachine {
     /// The namespace of the Machine.
     pub namespace: String,
+    /// The extension whose turn it is, by the name of its ExtensionConfig; all of them if nobody wrote down who covers
+    /// the change.
+    pub extension: Option<String>,
     /// What the Machine and its objects shall be.
     pub desired: MachineObjects,
 }
@@ -42,36 +53,6 @@ pub struct NoUpdater;
 impl Updater for NoUpdater {
     fn update(&self, _: UpdateMachine) -> BoxFuture<'_, HookAnswer> {
         Box::pin(std::future::ready(HookAnswer::NoHandler))
-    }
-}
-
-/// The extensions that are registered. All of them are asked; the update is done when all of them are.
-impl Updater for HookClient {
-    fn update(&self, update: UpdateMachine) -> BoxFuture<'_, HookAnswer> {
-        Box::pin(async move {
-            let failed = |message: String| HookAnswer::Failed { message };
-            match self.handlers(Hook::UpdateMachine, &update.namespace).await {
-                Ok(handlers) if handlers.is_empty() => return HookAnswer::NoHandler,
-                Ok(_) => {}
-                Err(error) => return failed(error.to_string()),
-            }
-            let request = UpdateMachineRequest { desired: update.desired, ..UpdateMachineRequest::default() };
-            let answers = match self.call_all::<hooks::UpdateMachine>(&update.namespace, &request).await {
-                Ok(answers) => answers,
-                Err(error) => return failed(error.to_string()),
-            };
-            // A machine that nobody has touched must not count as updated.
-            if let Some((handler, failure)) = answers.ignored().next() {
-                return failed(format!("{handler} was not reached: {failure}"));
-            }
-            match answers.wait() {
-                None => HookAnswer::Done,
-                Some(wait) => HookAnswer::Retry {
-                    message: wait.message,
-                    after: SignedDuration::from_secs(i64::from(wait.retry_after_seconds)),
-                },
-            }
-        })
     }
 }
 
@@ -104,30 +85,99 @@ impl Machines {
     }
 
     async fn call(&self, context: &Context, machine: &Machine, seen: &mut Seen) -> Result<(), MachineError> {
+        let now = context.now();
+        let began = condition::find(&machine.status.conditions, UPDATING)
+            .filter(|_| condition::is_true(&machine.status.conditions, UPDATING))
+            .map(condition::since);
+        let deadline = match Deadline::of(machine.annotations()) {
+            Ok(deadline) => deadline,
+            Err(error) => {
+                let message = error.to_string();
+                seen.updating = Some(Updating::Failed { message: message.clone() });
+                return Err(MachineError::Update(message));
+            }
+        };
+        let time = Deadline::time(deadline.as_ref(), began, now);
+        let overdue = match time {
+            Time::Unlimited => None,
+            Time::Until(until) => {
+                seen.update_again = Some(until);
+                None
+            }
+            Time::Over { since, then } => {
+                Some((format!("in-place update is overdue since {since}, {then}"), then))
+            }
+        };
+        if let Some((message, then @ (AfterDeadline::Stop | AfterDeadline::Replace))) = overdue {
+            if then == AfterDeadline::Replace {
+                self.ask_for_remediation(context, machine, &message).await?;
+            }
+            seen.updating = Some(Updating::Overdue { message });
+            return Ok(());
+        }
+        let called = self.call_next(context, machine, seen).await;
+        if let Some((overdue, _)) = overdue {
+            let says = match seen.updating.take() {
+                Some(Updating::InProgress { message } | Updating::Failed { message })
+                    if !message.is_empty() =>
+                {
+                    format!("{overdue}: {message}")
+                }
+                _ => overdue,
+            };
+            seen.updating = Some(Updating::Overdue { message: says });
+        }
+        called
+    }
+
+    /// Calls the extension whose turn it is. Who is done is struck off before the next one is called: nobody is called
+    /// after it has said that it is done, unless we stopped before that was written.
+    async fn call_next(
+        &self,
+        context: &Context,
+        machine: &Machine,
+        seen: &mut Seen,
+    ) -> Result<(), MachineError> {
         let (key, now) = (ObjectKey::of(machine), context.now());
         if let Some((at, message)) = self.retries().get(&key).cloned()
             && now < at
         {
-            seen.update_again = Some(at);
+            seen.update_no_later_than(at);
             seen.updating = Some(Updating::InProgress { message });
             return Ok(());
         }
         let desired = MachineObjects {
-            machine: view(serde_json::to_value(machine).unwrap_or_default()),
+            machine: view(machine),
             infrastructure_machine: seen
                 .infrastructure
                 .external
                 .as_ref()
-                .map(view_external)
+                .map(|external| view(external.object.as_ref()))
                 .unwrap_or_default(),
-            bootstrap_config: seen.bootstrap.external.as_ref().map(view_external),
+            bootstrap_config: seen.bootstrap.external.as_ref().map(|external| view(external.object.as_ref())),
         };
-        let update = UpdateMachine { namespace: key.namespace.clone(), desired };
+        let left = extensions_left(machine);
+        let extension = left.first().cloned();
+        let said = |message: String| match &extension {
+            Some(extension) if left.len() > 1 && !message.is_empty() => format!("{extension}: {message}"),
+            _ => message,
+        };
+        let update =
+            UpdateMachine { namespace: key.namespace.clone(), extension: extension.clone(), desired };
         match after_hook(self.updater.update(update).await, now) {
+            AfterHook::Complete if left.len() > 1 => {
+                let rest = left[1..].join(",");
+                let patch = json!({"metadata": {"annotations": {IN_PLACE_EXTENSIONS_ANNOTATION: rest}}});
+                context.writer::<Machine>().patch_unconditionally(&key, patch).await?;
+                self.forget_retry(&key);
+                seen.updating = Some(Updating::InProgress { message: format!("{} is next", left[1]) });
+                Ok(())
+            }
             AfterHook::Complete => self.complete(context, machine, seen).await,
             AfterHook::Again { message, at } => {
+                let message = said(message);
                 self.retries().insert(key, (at, message.clone()));
-                seen.update_again = Some(at);
+                seen.update_no_later_than(at);
                 seen.updating = Some(Updating::InProgress { message });
                 Ok(())
             }
@@ -139,6 +189,37 @@ impl Machines {
         }
     }
 
+    /// Asks the owner to replace a Machine, as a health check does; the annotation is for health checks, which would take
+    /// the conditions back otherwise.
+    async fn ask_for_remediation(
+        &self,
+        context: &Context,
+        machine: &Machine,
+        message: &str,
+    ) -> Result<(), MachineError> {
+        let key = ObjectKey::of(machine);
+        if !machine.annotations().contains_key(REMEDIATE_MACHINE_ANNOTATION) {
+            let patch = json!({"metadata": {"annotations": {REMEDIATE_MACHINE_ANNOTATION: ""}}});
+            context.writer::<Machine>().patch_unconditionally(&key, patch).await?;
+            context.event(machine, EventType::Warning, "InPlaceUpdateOverdue", message);
+        }
+        if needs_remediation(machine) {
+            return Ok(());
+        }
+        let mut conditions = Vec::new();
+        let generation = machine.metadata.generation;
+        let failed = Finding::no(HEALTH_CHECK_SUCCEEDED, "InPlaceUpdateOverdue").because(message);
+        condition::set(&mut conditions, failed, generation, context.now());
+        let waiting = Finding::no(OWNER_REMEDIATED, "WaitingForRemediation");
+        condition::set(&mut conditions, waiting, generation, context.now());
+        let intent = json!({
+            "metadata": {"name": machine.name_any(), "namespace": machine.namespace(), "uid": machine.uid()},
+            "status": {"conditions": conditions},
+        });
+        context.writer::<Machine>().apply_status(DEADLINE_FIELD_MANAGER, &intent).await?;
+        Ok(())
+    }
+
     /// Removes the marks. The pending hook goes last, so that whoever stops in between is found again.
     async fn complete(
         &self,
@@ -147,7 +228,10 @@ impl Machines {
         seen: &mut Seen,
     ) -> Result<(), MachineError> {
         let key = ObjectKey::of(machine);
-        let unmark = || json!({"metadata": {"annotations": {UPDATE_IN_PROGRESS_ANNOTATION: null}}});
+        let unmark = || {
+            json!({"metadata": {"annotations":
+                {UPDATE_IN_PROGRESS_ANNOTATION: null, IN_PLACE_EXTENSIONS_ANNOTATION: null}}})
+        };
         let machines = context.writer::<Machine>();
         if machine.annotations().contains_key(UPDATE_IN_PROGRESS_ANNOTATION) {
             machines.patch_unconditionally(&key, unmark()).await?;
@@ -189,10 +273,9 @@ impl Machines {
     }
 }
 
-fn view(value: Value) -> Object {
-    Object::try_from(value).map(|object| object.in_place_view()).unwrap_or_default()
-}
-
-fn view_external(external: &External) -> Object {
-    view(serde_json::to_value(external.object.as_ref()).unwrap_or_default())
+/// The extensions that are not done yet, in their order; none if nobody wrote down who covers the change.
+fn extensions_left(machine: &Machine) -> Vec<String> {
+    let left =
+        machine.annotations().get(IN_PLACE_EXTENSIONS_ANNOTATION).map(String::as_str).unwrap_or_default();
+    left.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }

@@ -195,6 +195,11 @@ impl Seen {
         }
     }
 
+    /// An update is to be looked at again at that time, or before.
+    pub(super) fn update_no_later_than(&mut self, at: Timestamp) {
+        self.update_again = Some(self.update_again.map_or(at, |before| before.min(at)));
+    }
+
     /// The objects of providers that were found.
     pub(super) fn externals(&self) -> impl Iterator<Item = &External> {
         self.infrastructure.external.iter().chain(self.bootstrap.external.iter())

@@ -1,5 +1,6 @@
 //! MachineDeployment: plans the rollout of workers, and writes the sizes of its MachineSets.
 
+mod in_place;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,27 +8,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachineSet};
-use windlass_api::conditions::{PAUSED, reason};
+use windlass_api::conditions::{PAUSED, ROLLING_OUT, reason};
 use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_FINALIZER, MACHINE_DEPLOYMENT_NAME_LABEL};
 use windlass_engine::condition::{self, Finding};
-use windlass_engine::machine_set::selector;
+use windlass_engine::in_place::{CAN_UPDATE_IN_PLACE, Said};
+use windlass_engine::machine_set::{is_updating, selector};
 use windlass_engine::rollout::{
-    self, Blocked, InPlaceAnswer, InPlaceAnswers, Leftover, StatusFacts, WhyNotInPlace, controller_reference,
-    finished_sets, in_place_questions, next_set, observe, plan, progress,
+    self, Blocked, Leftover, StatusFacts, controller_reference, finished_sets, in_place_questions, next_set,
+    observe, plan, progress, roles,
 };
 use windlass_reconcile::{Cache, Context, EventType, Manager, ObjectKey, Outcome, Reconciler};
 
 use crate::external::Externals;
+use crate::in_place::InPlaceExtensions;
 use crate::worker_group::{
     Marks, Templates, WorkerError, adoption, controller, is_paused, owned_by_cluster, select, uses_template,
     without_finalizer, write_status,
 };
+use in_place::Roll;
 
 /// The least time between two looks at one MachineDeployment: a big one has machines that change all the time.
 const PACE: Duration = Duration::from_millis(250);
 
+/// How often extensions are asked again while a rollout stands still because of what they left open.
+const ASK_AGAIN: Duration = Duration::from_secs(10 * 60);
+
 /// Registers the controller.
-pub fn register(manager: &Manager, externals: &Externals) {
+pub fn register(manager: &Manager, externals: &Externals, in_place: &InPlaceExtensions) {
     let deployments: Cache<MachineDeployment> = manager.cache();
     let (sets, machines): (Cache<MachineSet>, Cache<Machine>) = (manager.cache(), manager.cache());
     let clusters: Cache<Cluster> = manager.cache();
@@ -38,9 +45,18 @@ pub fn register(manager: &Manager, externals: &Externals) {
         machines: machines.clone(),
         clusters: clusters.clone(),
         externals: externals.clone(),
+        in_place: in_place.clone(),
     };
-    manager
-        .controller("machinedeployment", &deployments)
+    let mut registered = manager.controller("machinedeployment", &deployments);
+    if let Some(configs) = in_place.configs() {
+        // An extension that was registered or changed may cover what nobody covered before.
+        let of_extensions = deployments.clone();
+        registered = registered.watches(&configs, move |_| {
+            let waiting = of_extensions.list().into_iter().filter(|md| waits_for_extensions(md));
+            waiting.map(|md| ObjectKey::of(md.as_ref())).collect()
+        });
+    }
+    registered
         .owns(&sets)
         // What machines say of themselves is part of what their MachineDeployment says.
         .watches(&machines, |machine| {
@@ -72,6 +88,7 @@ struct Deployments {
     machines: Cache<Machine>,
     clusters: Cache<Cluster>,
     externals: Externals,
+    in_place: InPlaceExtensions,
 }
 
 /// What one look at a MachineDeployment has led to.
@@ -79,6 +96,10 @@ struct Deployments {
 struct Looked {
     blocked: Option<Blocked>,
     obstacles: Vec<String>,
+    /// What was found out about updating machines in place.
+    in_place: Said,
+    /// What went wrong, although there is something to say.
+    failure: Option<WorkerError>,
     /// Whether MachineSets were written: what follows from it is decided at the next look.
     wrote: bool,
     /// The name of the MachineSet that machines are brought to.
@@ -177,13 +198,31 @@ impl Deployments {
         let machines: Vec<&Machine> = machines.iter().map(AsRef::as_ref).collect();
         let fresh = next_set(deployment, &sets, &taken);
         let observed = observe(deployment, &sets, &machines, &fresh.name, context.now())?;
-        let plan = plan(&observed, &cannot(in_place_questions(&observed)));
+        let questions = in_place_questions(&observed);
+        let roll = Roll { context, cluster, deployment, sets: &sets, fresh: &fresh };
+        let asked = self.ask(&roll, &roles(&observed), &questions).await?;
+        let in_place =
+            asked.said(questions.is_empty() && !machines.iter().any(|machine| is_updating(machine)));
+        if let Some(failure) = asked.failure {
+            let obstacles = templates.obstacles;
+            return Ok(Looked { obstacles, in_place, failure: Some(failure), ..Looked::default() });
+        }
+        let plan = plan(&observed, &asked.answers);
         let mut looked = Looked {
             blocked: plan.blocked.clone(),
             obstacles: templates.obstacles,
             new: plan.new.as_ref().map(|new| new.name.clone()),
-            wrote: false,
+            in_place,
+            ..Looked::default()
         };
+        // What is going to happen is told before it happens.
+        if let (Said::Now(finding), false) =
+            (&looked.in_place, looked.in_place.is_told(&deployment.status.conditions))
+        {
+            context.event(deployment, EventType::Normal, CAN_UPDATE_IN_PLACE, finding.message.clone());
+            looked.wrote = true;
+            return Ok(looked);
+        }
         // A MachineSet whose machines cannot be made would only be in the way.
         if plan.create.is_some() && !looked.obstacles.is_empty() {
             return Ok(looked);
@@ -202,7 +241,10 @@ impl Deployments {
         looked: Result<Looked, WorkerError>,
     ) -> Result<Outcome, WorkerError> {
         let (found, error) = match looked {
-            Ok(looked) => (looked, None),
+            Ok(mut looked) => {
+                let failure = looked.failure.take();
+                (looked, failure)
+            }
             Err(error) => (Looked::default(), Some(error)),
         };
         let set_refs: Vec<&MachineSet> = sets.iter().map(AsRef::as_ref).collect();
@@ -216,6 +258,7 @@ impl Deployments {
             machines: &machine_refs,
             obstacles: &obstacles,
             blocked: found.blocked.as_ref(),
+            in_place: &found.in_place,
             complete: error.is_none(),
             selector: selects.as_deref().unwrap_or_default(),
             now: context.now(),
@@ -235,9 +278,12 @@ impl Deployments {
                 }
             }
         }
+        // Extensions that leave something open may learn; nothing says when they have.
+        let learning = found.blocked.is_some().then_some(ASK_AGAIN);
         // Nothing else says that the time has come to replace machines.
         let until = deployment.spec.rollout.after.as_ref().map(|after| after.0.duration_since(context.now()));
         let wait = until.and_then(|until| Duration::try_from(until).ok()).filter(|until| !until.is_zero());
+        let wait = wait.into_iter().chain(learning).min();
         Ok(wait.map_or_else(Outcome::done, Outcome::after))
     }
 
@@ -275,10 +321,10 @@ impl Deployments {
     }
 }
 
-/// Nobody updates machines in place yet.
-fn cannot(questions: Vec<String>) -> InPlaceAnswers {
-    let answer = |name| (name, InPlaceAnswer::Cannot(WhyNotInPlace::NoExtension));
-    questions.into_iter().map(answer).collect()
+/// Whether what extensions say matters to a MachineDeployment now.
+fn waits_for_extensions(deployment: &MachineDeployment) -> bool {
+    let conditions = &deployment.status.conditions;
+    condition::find(conditions, CAN_UPDATE_IN_PLACE).is_some() || condition::is_true(conditions, ROLLING_OUT)
 }
 
 fn leftover(set: &MachineSet) -> Leftover {

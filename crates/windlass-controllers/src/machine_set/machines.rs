@@ -7,12 +7,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use windlass_api::cluster::{Machine, MachineSet};
 use windlass_api::names::{
-    MACHINE_SET_FIELD_MANAGER, MACHINE_SET_METADATA_FIELD_MANAGER, MACHINE_TEMPLATE_HASH_LABEL,
-    PENDING_ACKNOWLEDGE_MOVE_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
+    IN_PLACE_EXTENSIONS_ANNOTATION, MACHINE_SET_FIELD_MANAGER, MACHINE_SET_METADATA_FIELD_MANAGER,
+    MACHINE_TEMPLATE_HASH_LABEL, PENDING_ACKNOWLEDGE_MOVE_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
 };
 use windlass_engine::machine_set::{
-    Candidate, Controller, Handover, belonging, controller_reference, is_applied, is_synced, machine_labels,
-    synced_machine,
+    Candidate, Controller, Handover, annotation, belonging, controller_reference, is_applied, is_synced,
+    machine_labels, synced_machine,
 };
 use windlass_reconcile::EventType;
 
@@ -158,14 +158,23 @@ fn handed_over(from: &MachineSet, to: &MachineSet, machine: &Machine) -> Value {
     let kept = owners.filter(|owner| Some(&owner.uid) != from.metadata.uid.as_ref()).cloned();
     let owners: Vec<_> = kept.chain([controller_reference(to)]).collect();
     let hash = to.metadata.labels.as_ref().and_then(|labels| labels.get(MACHINE_TEMPLATE_HASH_LABEL));
+    // Who updates the machine is written down with the mark: it must be known to whoever goes on after a crash.
+    let extensions = annotation(&from.metadata, IN_PLACE_EXTENSIONS_ANNOTATION);
     json!({"metadata": {
         "ownerReferences": owners,
         "labels": {MACHINE_TEMPLATE_HASH_LABEL: hash},
-        "annotations": {UPDATE_IN_PROGRESS_ANNOTATION: "", PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: ""},
+        "annotations": {
+            UPDATE_IN_PROGRESS_ANNOTATION: "",
+            PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: "",
+            IN_PLACE_EXTENSIONS_ANNOTATION: extensions,
+        },
     }})
 }
 
-fn named<'a>(machines: &'a [Arc<Machine>], names: &'a [String]) -> impl Iterator<Item = &'a Machine> {
+pub(super) fn named<'a>(
+    machines: &'a [Arc<Machine>],
+    names: &'a [String],
+) -> impl Iterator<Item = &'a Machine> {
     let find = |name: &String| machines.iter().find(|machine| machine.metadata.name.as_ref() == Some(name));
     names.iter().filter_map(find).map(AsRef::as_ref)
 }

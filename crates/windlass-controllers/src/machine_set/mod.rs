@@ -4,6 +4,7 @@ mod create;
 mod machines;
 mod preflight;
 mod remediate;
+mod update;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -158,6 +159,7 @@ impl Sets {
         if remediated? || look.set.spec.replicas.is_none() {
             return Ok(Looked { obstacles: templates.obstacles, ..Looked::default() });
         }
+        self.start_updates(look, &templates, machines, &observed).await?;
         self.collect_leaks(look).await?;
         let mut looked = Looked { obstacles: templates.obstacles.clone(), ..Looked::default() };
         match replicas(&observed, &preflight)? {

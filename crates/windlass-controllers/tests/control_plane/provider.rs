@@ -13,6 +13,7 @@ use windlass_api::infrastructure::{DevCluster, DevMachineTemplate};
 use windlass_apiserver::ApiServer;
 use windlass_controllers::control_plane::ControlPlaneReconciler;
 use windlass_controllers::external::Externals;
+use windlass_controllers::in_place::InPlaceExtensions;
 use windlass_controllers::machine::{Machines, NoUpdater, Parts};
 use windlass_controllers::workload::{KubeconfigAccess, Resolved};
 use windlass_controllers::workload_nodes::WorkloadNodes;
@@ -51,7 +52,12 @@ impl Whole {
         let access = Arc::new(access);
         let nodes = WorkloadNodes::new(access.clone(), clock);
         let externals = Externals::new();
-        ControlPlaneReconciler::register(&manager, externals.clone(), access.clone());
+        ControlPlaneReconciler::register(
+            &manager,
+            externals.clone(),
+            access.clone(),
+            InPlaceExtensions::none(),
+        );
         Machines::register(&manager, Parts { externals, access, nodes, updater: Arc::new(NoUpdater) });
         Self { client, running: manager.start(), _server: server }
     }

@@ -24,6 +24,7 @@ use windlass_api::names::KCP_CLEANUP_ANNOTATION;
 use windlass_apiserver::ApiServer;
 use windlass_controllers::control_plane::ControlPlaneReconciler;
 use windlass_controllers::external::Externals;
+use windlass_controllers::in_place::InPlaceExtensions;
 use windlass_controllers::workload::{NoAnswer, WorkloadAccess};
 use windlass_reconcile::{
     Cache, Clock, Context, Faults, Manager, ObjectKey, Options, Outcome, Reconciler, Running, WriteError,
@@ -88,7 +89,7 @@ impl World {
         let options = Options::new().clock(self.clock.clone()).seed(7).faults(self.faults.clone());
         let manager = Manager::new(self.client.clone(), options);
         let access = Arc::new(Access(self.workload.clone()));
-        ControlPlaneReconciler::register(&manager, Externals::new(), access);
+        ControlPlaneReconciler::register(&manager, Externals::new(), access, InPlaceExtensions::none());
         let machines: Cache<Machine> = manager.cache();
         let stand_in = StandIn {
             machines: machines.clone(),

@@ -18,6 +18,7 @@ use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachineSet};
 use windlass_api::crds;
 use windlass_apiserver::ApiServer;
 use windlass_controllers::external::Externals;
+use windlass_controllers::in_place::InPlaceExtensions;
 use windlass_controllers::{machine_deployment, machine_set};
 use windlass_engine::condition::{self, Finding};
 use windlass_reconcile::{
@@ -102,7 +103,7 @@ impl World {
         let options = Options::new().clock(self.clock.clone()).seed(seed).faults(self.faults.clone());
         let manager = Manager::new(self.client.clone(), options);
         let externals = Externals::new();
-        machine_deployment::register(&manager, &externals);
+        machine_deployment::register(&manager, &externals, &InPlaceExtensions::none());
         machine_set::register(&manager, &externals);
         let (machines, deployments): (Cache<Machine>, Cache<MachineDeployment>) =
             (manager.cache(), manager.cache());

@@ -169,6 +169,8 @@ pub enum InPlaceVerdict {
     Can,
     /// They do not.
     Cannot(InPlaceRefusal),
+    /// They were asked, and there is no answer that could be used.
+    NoAnswer(String),
 }
 
 /// Why a Machine cannot be updated in place.
@@ -180,6 +182,11 @@ pub enum InPlaceRefusal {
     NotCovered {
         /// What is left over, for people.
         leftovers: Vec<String>,
+    },
+    /// No update leads there, whoever is asked.
+    Impossible {
+        /// Why not.
+        why: String,
     },
     /// The Machine is to be deleted.
     MarkedForDeletion,
@@ -196,6 +203,7 @@ impl fmt::Display for InPlaceRefusal {
             Self::NotCovered { leftovers } => {
                 write!(f, "no extension covers {}", leftovers.join(", "))
             }
+            Self::Impossible { why } => f.write_str(why),
             Self::MarkedForDeletion => f.write_str("it is marked for deletion"),
             Self::MarkedForRemediation => f.write_str("it is marked for remediation"),
             Self::WantsNewMachine(reason) => write!(f, "only a new Machine helps: {reason}"),

@@ -109,10 +109,15 @@ fn update_in_place(machine: &ObservedMachine, observed: &Observed) -> Option<Ste
             .then_some(Step::Wait(WaitingOn::Preflight { operation: Operation::UpdateInPlace, failures }));
     }
     let name = machine.name.clone();
-    Some(Step::Act(match machine.in_place {
-        InPlaceVerdict::Can => Action::TriggerInPlace { machine: name },
-        InPlaceVerdict::NotAsked | InPlaceVerdict::Cannot(_) => Action::AskInPlace { machine: name },
-    }))
+    Some(match &machine.in_place {
+        InPlaceVerdict::Can => Step::Act(Action::TriggerInPlace { machine: name }),
+        InPlaceVerdict::NotAsked | InPlaceVerdict::Cannot(_) => {
+            Step::Act(Action::AskInPlace { machine: name })
+        }
+        InPlaceVerdict::NoAnswer(why) => {
+            Step::Wait(WaitingOn::InPlaceAnswer { machine: name, why: why.clone() })
+        }
+    })
 }
 
 /// Why this Machine is not updated in place, as far as is known before extensions are asked.
@@ -128,6 +133,6 @@ fn refusal(machine: &ObservedMachine) -> Option<InPlaceRefusal> {
     }
     match &machine.in_place {
         InPlaceVerdict::Cannot(refusal) => Some(refusal.clone()),
-        InPlaceVerdict::NotAsked | InPlaceVerdict::Can => None,
+        InPlaceVerdict::NotAsked | InPlaceVerdict::Can | InPlaceVerdict::NoAnswer(_) => None,
     }
 }

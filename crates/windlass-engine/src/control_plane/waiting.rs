@@ -46,6 +46,13 @@ pub enum WaitingOn {
         /// Its name.
         machine: String,
     },
+    /// Extensions were asked about a Machine, and there is no answer that could be used.
+    InPlaceAnswer {
+        /// Its name.
+        machine: String,
+        /// What went wrong.
+        why: String,
+    },
     /// The strategy allows nothing but in-place updates, and this Machine cannot be updated in place.
     InPlaceRefused {
         /// Its name.
@@ -70,15 +77,16 @@ impl WaitingOn {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Preflight { failures, .. } => failures.iter().map(PreflightFailure::retry_after).min(),
-            Self::UnsafeRemoval { .. } => Some(Duration::from_secs(15)),
+            Self::UnsafeRemoval { .. } | Self::InPlaceAnswer { .. } => Some(Duration::from_secs(15)),
+            // Extensions may learn; nothing says when they have.
+            Self::InPlaceRefused { .. } => Some(Duration::from_secs(600)),
             Self::MachineDeletion { .. } | Self::Workers { .. } | Self::Machines { .. } => {
                 Some(Duration::from_secs(30))
             }
             Self::ClusterInfrastructure
             | Self::Certificates
             | Self::Endpoint
-            | Self::InPlaceUpdate { .. }
-            | Self::InPlaceRefused { .. } => None,
+            | Self::InPlaceUpdate { .. } => None,
         }
     }
 }
@@ -103,6 +111,9 @@ impl fmt::Display for WaitingOn {
             Self::UnsafeRemoval { machine, why } => write!(f, "Machine {machine} must stay for now: {why}"),
             Self::InPlaceUpdate { machine } => {
                 write!(f, "waiting for the in-place update of Machine {machine}")
+            }
+            Self::InPlaceAnswer { machine, why } => {
+                write!(f, "waiting to know whether Machine {machine} can be updated in place: {why}")
             }
             Self::InPlaceRefused { machine, refusal } => write!(
                 f,

@@ -284,9 +284,14 @@ fn waiting(observed: &Observed<'_>, waits: Waits, min_ready: Option<SignedDurati
         _ => None,
     };
     let update = || match (&observed.updating, observed.marks().update_in_progress()) {
-        (Some(Updating::InProgress { message } | Updating::Failed { message }), _) => {
-            Some(WaitingOn::Update { says: message.clone() })
-        }
+        (
+            Some(
+                Updating::InProgress { message }
+                | Updating::Failed { message }
+                | Updating::Overdue { message },
+            ),
+            _,
+        ) => Some(WaitingOn::Update { says: message.clone() }),
         (None, true) => Some(WaitingOn::Update { says: String::new() }),
         (None, false) => None,
     };

@@ -97,6 +97,9 @@ fn updating(observed: &Observed<'_>) -> Finding {
         Some(Updating::Failed { message }) => {
             Finding::yes(types::UPDATING, "InPlaceUpdateFailed").because(message)
         }
+        Some(Updating::Overdue { message }) => {
+            Finding::yes(types::UPDATING, "InPlaceUpdateOverdue").because(message)
+        }
         Some(Updating::InProgress { message }) if !message.is_empty() => {
             Finding::yes(types::UPDATING, "InPlaceUpdating")
                 .because(format!("In-place update in progress: {message}"))

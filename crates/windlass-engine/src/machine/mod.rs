@@ -5,6 +5,7 @@
 
 mod bring_up;
 mod conditions;
+pub mod deadline;
 pub mod deletion;
 pub mod drain;
 pub mod in_place;

@@ -137,6 +137,11 @@ pub enum Updating {
         /// Why.
         message: String,
     },
+    /// It takes longer than the user allows.
+    Overdue {
+        /// Since when, and what happens now.
+        message: String,
+    },
 }
 
 impl Observed<'_> {

@@ -62,6 +62,19 @@ pub fn synced_machine(set: &MachineSet, machine: &Machine) -> Machine {
     Machine { metadata, spec, ..Machine::default() }
 }
 
+/// What a MachineSet wants of a machine that was handed over to it and is updated in place: as [`synced_machine`], with
+/// the version and the failure domain of its template.
+pub fn updated_machine(set: &MachineSet, machine: &Machine) -> Machine {
+    let mut updated = synced_machine(set, machine);
+    let template = &set.spec.template.spec;
+    updated.spec.version.clone_from(&template.version);
+    // A template that does not care leaves the machine where it is.
+    if !template.failure_domain.is_empty() {
+        updated.spec.failure_domain.clone_from(&template.failure_domain);
+    }
+    updated
+}
+
 /// What is there of what is wanted. It stays in the intent, so that it stays on the machine.
 fn as_they_are(
     there: Option<&BTreeMap<String, String>>,

@@ -91,6 +91,13 @@ fn hook_is_pending(machine: &cluster::Machine) -> bool {
     pending.split(',').any(|hook| hook.trim() == Hook::UpdateMachine.name())
 }
 
+/// The pending hooks with another one among them: a sorted set, joined with commas.
+pub fn with_pending_hook(pending: Option<&str>, hook: Hook) -> String {
+    let mut hooks = names_in(pending.unwrap_or_default());
+    hooks.insert(hook.name().to_owned());
+    hooks.into_iter().collect::<Vec<_>>().join(",")
+}
+
 /// The value of an annotation.
 pub fn annotation<'a>(meta: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     meta.annotations.as_ref()?.get(key).map(String::as_str)
@@ -112,4 +119,16 @@ pub fn selector(given: &LabelSelector) -> Result<Selector, Vec<SelectorViolation
         && given.match_expressions.as_ref().is_none_or(Vec::is_empty);
     let wire = serde_json::to_value(given).and_then(serde_json::from_value).ok();
     Selector::compile(wire.as_ref().filter(|_| !empty))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pending_hooks_are_a_sorted_set() {
+        assert_eq!(with_pending_hook(None, Hook::UpdateMachine), "UpdateMachine");
+        assert_eq!(with_pending_hook(Some("Zeta, AfterX"), Hook::UpdateMachine), "AfterX,UpdateMachine,Zeta");
+        assert_eq!(with_pending_hook(Some("UpdateMachine"), Hook::UpdateMachine), "UpdateMachine");
+    }
 }

@@ -22,8 +22,9 @@ pub use applied::is_applied;
 pub use deletion_order::deletion_order;
 pub use desired::{
     Parts, controller_reference, is_synced, machine_labels, new_machine, owner_reference, synced_machine,
+    updated_machine,
 };
-pub use facts::{annotation, is_updating, names_in, needs_remediation, observe, selector};
+pub use facts::{annotation, is_updating, names_in, needs_remediation, observe, selector, with_pending_hook};
 pub use naming::{NameParts, NamingError, RANDOM_ALPHABET, RANDOM_LENGTH, machine_name};
 pub use observed::{DeletionOrder, Machine, Observed, OwnerRemediated, Target};
 pub use preflight::{Check, ControlPlane, Failure, Preflight, Problem, Topology, preflight};

@@ -8,13 +8,13 @@ use windlass_api::cluster::{
 };
 use windlass_api::names::{
     ACKNOWLEDGED_MOVE_ANNOTATION, CLUSTER_NAME_LABEL, CONVERSION_DATA_ANNOTATION,
-    DESIRED_REPLICAS_ANNOTATION, DISABLE_MACHINE_CREATE_ANNOTATION, LAST_APPLIED_CONFIGURATION_ANNOTATION,
-    MACHINE_DEPLOYMENT_NAME_LABEL, MACHINE_TEMPLATE_HASH_LABEL, MAX_REPLICAS_ANNOTATION,
-    MOVE_MACHINES_TO_MACHINE_SET_ANNOTATION, PAUSED_ANNOTATION,
+    DESIRED_REPLICAS_ANNOTATION, DISABLE_MACHINE_CREATE_ANNOTATION, IN_PLACE_EXTENSIONS_ANNOTATION,
+    LAST_APPLIED_CONFIGURATION_ANNOTATION, MACHINE_DEPLOYMENT_NAME_LABEL, MACHINE_TEMPLATE_HASH_LABEL,
+    MAX_REPLICAS_ANNOTATION, MOVE_MACHINES_TO_MACHINE_SET_ANNOTATION, PAUSED_ANNOTATION,
     RECEIVE_MACHINES_FROM_MACHINE_SETS_ANNOTATION, REVISION_ANNOTATION, REVISION_HISTORY_ANNOTATION,
 };
 
-use super::{Limits, SetPlan};
+use super::{FreshSet, Limits, SetPlan};
 
 /// Annotations of a MachineDeployment that say something about it alone.
 const NOT_COPIED: [&str; 7] = [
@@ -84,6 +84,22 @@ pub fn desired_set(
     }
 }
 
+/// An old MachineSet and the new one as extensions get to see them: what needs no rollout is the same in both.
+pub fn compared_sets(
+    deployment: &MachineDeployment,
+    old: &MachineSet,
+    new: Option<&MachineSet>,
+    fresh: &FreshSet,
+) -> (MachineSet, MachineSet) {
+    let wanted = |existing: Option<&MachineSet>| {
+        let name = existing.and_then(|set| set.metadata.name.clone());
+        let replicas = existing.and_then(|set| set.spec.replicas).unwrap_or(0);
+        let planned = SetPlan::unchanged(&name.unwrap_or_else(|| fresh.name.clone()), replicas);
+        desired_set(deployment, existing, &planned, Limits { surge: 0, unavailable: 0 }, &fresh.hash)
+    };
+    (wanted(Some(old)), wanted(new))
+}
+
 /// What needs a rollout is that of the MachineSet, what does not is that of the MachineDeployment.
 fn template_spec(
     deployment: &MachineDeployment,
@@ -136,6 +152,12 @@ fn annotations(
     let joined = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(",");
     if let Some(target) = &planned.moves_to {
         set(MOVE_MACHINES_TO_MACHINE_SET_ANNOTATION, target.clone());
+        // While paused nobody is asked, and what was agreed on stays.
+        let extensions = match planned.extensions.is_empty() {
+            true => before(IN_PLACE_EXTENSIONS_ANNOTATION),
+            false => Some(planned.extensions.join(",")),
+        };
+        extensions.and_then(|extensions| set(IN_PLACE_EXTENSIONS_ANNOTATION, extensions));
     }
     if !planned.receives_from.is_empty() {
         set(RECEIVE_MACHINES_FROM_MACHINE_SETS_ANNOTATION, joined(&planned.receives_from));

@@ -10,7 +10,10 @@ use super::{Machine, Note, Observed, Set, Strategy, roles};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InPlaceAnswer {
     /// They can be updated in place to the template of the new MachineSet.
-    Can,
+    Can {
+        /// The extensions that update them, in their order.
+        by: Vec<String>,
+    },
     /// They cannot.
     Cannot(WhyNotInPlace),
 }
@@ -24,6 +27,11 @@ pub enum WhyNotInPlace {
     NotCovered {
         /// What is left, one line each.
         leftovers: Vec<String>,
+    },
+    /// No update leads there, whoever is asked.
+    Impossible {
+        /// Why not.
+        why: String,
     },
     /// Nobody was asked.
     NotAsked,
@@ -75,7 +83,7 @@ pub(super) fn mark_moves(sizes: &mut Sizes, replicas: u32, answers: &InPlaceAnsw
         set.moves = set.status > 0
             && set.must_replace.is_none()
             && !set.deleting
-            && answers.get(&set.name) == Some(&InPlaceAnswer::Can);
+            && matches!(answers.get(&set.name), Some(InPlaceAnswer::Can { .. }));
     }
 }
 
@@ -135,6 +143,7 @@ impl fmt::Display for WhyNotInPlace {
             Self::NotCovered { leftovers } => {
                 write!(f, "no extension covers {}", leftovers.join(", "))
             }
+            Self::Impossible { why } => f.write_str(why),
             Self::NotAsked => f.write_str("no extension was asked"),
         }
     }

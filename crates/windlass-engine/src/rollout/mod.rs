@@ -24,7 +24,7 @@ mod sizes;
 mod status;
 mod template;
 
-pub use desired::{controller_reference, desired_set};
+pub use desired::{compared_sets, controller_reference, desired_set};
 pub use facts::{FactsError, amount, next_set, observe, strategy};
 pub use in_place::{InPlaceAnswer, InPlaceAnswers, WhyNotInPlace, in_place_questions};
 pub use limits::{Amount, AmountError, Limits, RollingUpdate};

@@ -40,6 +40,8 @@ pub struct SetPlan {
     pub create_disabled: bool,
     /// The MachineSet that it hands machines over to instead of deleting them.
     pub moves_to: Option<String>,
+    /// The extensions that update the machines that it hands over, in their order.
+    pub extensions: Vec<String>,
     /// The MachineSets that may hand machines over to it.
     pub receives_from: BTreeSet<String>,
     /// The machines that arrived, wait to be released and are counted in the size.
@@ -113,7 +115,7 @@ pub fn plan(observed: &Observed, answers: &InPlaceAnswers) -> Plan {
             }
         }
     }
-    finish(sizes, observed, Outcome { create, blocked, limits })
+    finish(sizes, observed, answers, Outcome { create, blocked, limits })
 }
 
 fn roll(sizes: &mut Sizes, observed: &Observed, limits: Limits, what: Shrink) {
@@ -150,7 +152,7 @@ struct Outcome {
     limits: Limits,
 }
 
-fn finish(sizes: Sizes, observed: &Observed, outcome: Outcome) -> Plan {
+fn finish(sizes: Sizes, observed: &Observed, answers: &InPlaceAnswers, outcome: Outcome) -> Plan {
     let Outcome { create, blocked, limits } = outcome;
     let find = |name: &str| observed.sets.iter().find(|set| set.name == name);
     let givers: BTreeSet<String> =
@@ -173,8 +175,17 @@ fn finish(sizes: Sizes, observed: &Observed, outcome: Outcome) -> Plan {
             true => before.and_then(|set| set.moves_to.clone()),
             false => set.moves.then(|| new_name.clone()),
         };
+        let extensions = match answers.get(&set.name) {
+            Some(InPlaceAnswer::Can { by }) if set.moves => by.clone(),
+            _ => Vec::new(),
+        };
         let create_disabled = observed.strategy == Strategy::OnDelete;
-        SetPlan { moves_to, create_disabled, ..SetPlan::of(set, before.map_or(0, |set| set.spec)) }
+        SetPlan {
+            moves_to,
+            extensions,
+            create_disabled,
+            ..SetPlan::of(set, before.map_or(0, |set| set.spec))
+        }
     });
     let old = old.collect();
     let receives_from = match observed.paused {
@@ -188,6 +199,23 @@ fn finish(sizes: Sizes, observed: &Observed, outcome: Outcome) -> Plan {
 }
 
 impl SetPlan {
+    /// A MachineSet that stays as it is.
+    pub(super) fn unchanged(name: &str, replicas: i32) -> Self {
+        let replicas = u32::try_from(replicas).unwrap_or(0);
+        Self {
+            name: name.to_owned(),
+            from: replicas,
+            replicas,
+            create_disabled: false,
+            moves_to: None,
+            extensions: Vec::new(),
+            receives_from: BTreeSet::new(),
+            acknowledged: BTreeSet::new(),
+            revision: None,
+            notes: Vec::new(),
+        }
+    }
+
     fn of(set: Member, from: u32) -> Self {
         Self {
             // One that is being deleted is not written: its size is what it was.
@@ -196,6 +224,7 @@ impl SetPlan {
             from,
             create_disabled: false,
             moves_to: None,
+            extensions: Vec::new(),
             receives_from: BTreeSet::new(),
             acknowledged: set.acknowledged,
             revision: None,

@@ -46,12 +46,18 @@ pub(super) fn shrink_old(sizes: &mut Sizes, replicas: u32, limits: Limits, what:
         return;
     }
     sizes.sort_old_by_age();
+    // A MachineSet that hands machines over passes over those that are being updated already: what it still owes from an
+    // earlier plan are available ones.
+    let owed = sizes.sum_old(|set| match set.moves {
+        true => set.status.saturating_sub(set.spec).min(set.available),
+        false => 0,
+    });
     let mut pass = Pass {
         replicas,
         floor,
         what,
         budget,
-        available: sizes.sum(|set| set.available),
+        available: sizes.sum(|set| set.available).saturating_sub(owed),
         surplus: sizes.sum(|set| set.target()).saturating_sub(replicas),
     };
     pass.run(sizes, true);

@@ -10,6 +10,7 @@ use windlass_api::conditions::{AVAILABLE, DELETING, PAUSED, ROLLING_OUT, UP_TO_D
 
 use super::{Blocked, Progress, strategy};
 use crate::condition::{self, Finding};
+use crate::in_place::Said;
 use crate::machine_set::aggregate::{
     machines_ready, machines_up_to_date, remediating, scaling_down, scaling_up, status_versions,
 };
@@ -31,6 +32,8 @@ pub struct StatusFacts<'a> {
     pub obstacles: &'a [String],
     /// Why the rollout stands still, if it does.
     pub blocked: Option<&'a Blocked>,
+    /// What was found out about updating machines in place.
+    pub in_place: &'a Said,
     /// Whether this reconcile got to its end: otherwise the generation is not claimed to be observed.
     pub complete: bool,
     /// Its selector as text.
@@ -70,6 +73,7 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineDeploymentStatus {
     ] {
         condition::set(&mut conditions, finding, deployment.metadata.generation, now);
     }
+    facts.in_place.write(&mut conditions, deployment.metadata.generation, now);
     let mut oldest_first: Vec<&MachineSet> = sets.to_vec();
     oldest_first.sort_by(|a, b| {
         let created = |set: &MachineSet| set.metadata.creation_timestamp.as_ref().map(|time| time.0);

@@ -28,9 +28,12 @@ struct Patcher {
     validated: Arc<Mutex<Option<ValidateTopologyRequest>>>,
     /// Why the topology is not valid, if it is not.
     objection: Arc<Mutex<Option<String>>>,
-    /// A patch that is answered with instead, if there is one: its uid and itself.
-    instead: Arc<Mutex<Option<(Option<String>, Patch)>>>,
+    /// A patch that is answered with instead, if there is one.
+    instead: Arc<Mutex<Option<Instead>>>,
 }
+
+/// A patch, and the uid that it is for if that is none of the request.
+type Instead = (Option<String>, Patch);
 
 impl Patcher {
     fn extension(&self) -> Extension {

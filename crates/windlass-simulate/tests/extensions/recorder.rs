@@ -29,8 +29,11 @@ use windlass_simulate::{Start, WorldOptions};
 #[derive(Clone, Default)]
 pub(crate) struct Log {
     asked: Arc<Mutex<Vec<(String, Value)>>>,
-    waits: Arc<Mutex<BTreeMap<String, (u32, u32, String)>>>,
+    waits: Arc<Mutex<BTreeMap<String, Wait>>>,
 }
+
+/// How often, how many seconds, and why.
+type Wait = (u32, u32, String);
 
 impl Log {
     /// Hooks and requests in the order of the calls.

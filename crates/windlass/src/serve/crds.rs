@@ -35,17 +35,6 @@ pub(super) async fn apply(server: &ApiServer, directory: &Path) -> Result<(), Fa
     Ok(())
 }
 
-/// Applies the definitions of Cluster API. A newer program brings newer ones, and they replace those in a data directory.
-pub(super) async fn apply_cluster_api(server: &ApiServer) -> Result<(), Failure> {
-    for definition in windlass_api::crds::manifests() {
-        let name = definition["metadata"]["name"].as_str().unwrap_or_default();
-        apply_one(server, name, &definition)
-            .await
-            .map_err(|message| Failure::Failed(format!("cannot install {name}: {message}")))?;
-    }
-    Ok(())
-}
-
 async fn apply_one(server: &ApiServer, name: &str, definition: &Value) -> Result<(), String> {
     let path = format!(
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}?fieldManager=windlass-serve&force=true"

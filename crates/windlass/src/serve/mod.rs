@@ -4,15 +4,10 @@ mod crds;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use windlass_apiserver::serve::{Credentials, Home, serve};
-use windlass_apiserver::{ApiServer, Clock, Options};
-use windlass_store::{History, Store};
+use windlass_plane::{Data, Embedded, install};
 
 use crate::exit::Failure;
 use crate::output;
@@ -53,67 +48,44 @@ pub(crate) struct ServeCommand {
     relaxed: bool,
 }
 
-/// How long a stop may take before what is still open is cut off.
-const STOP_LIMIT: Duration = Duration::from_secs(10);
-
 pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
-    let (store, credentials, control) = if command.in_memory {
-        let credentials = Credentials::ephemeral().map_err(|error| failed(&error))?;
-        (Store::in_memory(History::default()), credentials, None)
+    let data = if command.in_memory {
+        Data::Memory
     } else {
-        let directory = data_dir(command.data_dir.as_deref())?;
-        let home = Home::new(&directory);
-        home.create()
-            .map_err(|error| Failure::Failed(format!("cannot make {}: {error}", directory.display())))?;
-        let mut options = windlass_store::Options::new();
-        if command.relaxed {
-            options = options.relaxed();
-        }
-        let store = Store::open(home.store(), &options).map_err(|error| failed(&error))?;
-        let credentials = Credentials::in_directory(&home.pki()).map_err(|error| failed(&error))?;
-        let control = match home.control(store.clone()) {
-            Ok(control) => Some(control),
-            Err(error) => {
-                output::note(&format!("backups are possible only while this server is stopped: {error}"));
-                None
-            }
-        };
-        (store, credentials, control)
+        Data::Directory { path: data_dir(command.data_dir.as_deref())?, relaxed: command.relaxed }
     };
-    let options = Options::new()
-        .clock(Clock::system())
-        .token_key(credentials.token_key())
-        .ca_bundle(credentials.ca_bundle());
-    let server = ApiServer::start(store.clone(), options).await.map_err(|error| failed(&error))?;
+    let embedded = Embedded::open(&data, None).await.map_err(|error| failed(&error))?;
+    if let Some(problem) = embedded.no_backup() {
+        output::note(&format!("backups are possible only while this server is stopped: {problem}"));
+    }
     if command.cluster_api {
-        crds::apply_cluster_api(&server).await?;
+        let definitions = windlass_api::crds::manifests();
+        install(embedded.server(), definitions).await.map_err(|error| failed(&error))?;
     }
     if let Some(directory) = &command.crds {
-        crds::apply(&server, directory).await?;
+        crds::apply(embedded.server(), directory).await?;
     }
-    let listener = TcpListener::bind(command.listen)
-        .await
-        .map_err(|error| Failure::Failed(format!("cannot listen on {}: {error}", command.listen)))?;
-    let url = format!("https://{}", listener.local_addr()?);
+    let (listener, url) = Embedded::listen(command.listen).await.map_err(|error| failed(&error))?;
     if let Some(path) = &command.kubeconfig_out {
-        credentials.write_kubeconfig(path, &url).map_err(|error| failed(&error))?;
+        embedded.write_kubeconfig(path, &url).map_err(|error| failed(&error))?;
     }
     // Whoever reads that it is ready may stop it at once.
-    let mut terminate = signal(SignalKind::terminate())?;
+    let stop = termination()?;
     output::print(&ready(&url, &command))?;
-    let stop = async move {
+    embedded.serve(listener, stop).await.map_err(|error| failed(&error))
+}
+
+/// Is ready when the process is told to end. Signals that come from now on are noticed.
+pub(crate) fn termination() -> Result<impl Future<Output = ()>, Failure> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}
-            _ = tokio::signal::ctrl_c() => {}
+            _ = interrupt.recv() => {}
         }
-    };
-    serve(server, listener, Arc::new(credentials), stop).await.map_err(|error| failed(&error))?;
-    drop(control);
-    match tokio::time::timeout(STOP_LIMIT, store.close()).await {
-        Ok(closed) => closed.map_err(|error| failed(&error)),
-        Err(_) => Err(Failure::Failed("the disk did not take the last writes in time".to_owned())),
-    }
+    })
 }
 
 fn ready(url: &str, command: &ServeCommand) -> String {

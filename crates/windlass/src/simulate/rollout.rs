@@ -1,7 +1,7 @@
 //! `windlass simulate rollout`: what a change of worker machines does, machine by machine.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -117,8 +117,12 @@ fn options(command: &RolloutCommand) -> Result<RolloutOptions, Failure> {
     Ok(options)
 }
 
-/// Tells on standard error how far it is.
+/// Tells on standard error how far it is, if somebody watches: how much is told depends on the machine's speed, and a
+/// file should have the same in it every time.
 fn say(progress: Progress<'_>) {
+    if !std::io::stderr().is_terminal() {
+        return;
+    }
     let line = match progress {
         Progress::Preparing(counts) => {
             format!("preparing: {} machines, {} available", counts.machines, counts.available)

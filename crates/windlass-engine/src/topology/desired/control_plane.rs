@@ -77,7 +77,7 @@ pub(super) fn build(
         name,
         labels: labels.clone(),
         annotations: metadata.annotations.clone(),
-        owner: Some(inputs.owner()),
+        owner: Some(inputs.controlling_owner()),
     };
     let mut control_plane = clone::object(&template, identity);
     let spec = object(&mut control_plane, &["spec"]);

@@ -1,0 +1,270 @@
+//! Follows what is written about the cluster, and makes a model of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::ResourceExt;
+use windlass_api::cluster::{Cluster, Machine, MachineDeployment};
+use windlass_api::conditions::TOPOLOGY_RECONCILED;
+use windlass_api::control_plane::KubeadmControlPlane;
+use windlass_api::names::{
+    CONTROL_PLANE_LABEL, PENDING_HOOKS_ANNOTATION, TOPOLOGY_DEPLOYMENT_NAME_LABEL,
+    UPDATE_IN_PROGRESS_ANNOTATION,
+};
+use windlass_engine::condition;
+use windlass_engine::topology::{ClusterDescription, Described};
+use windlass_plan::{Operation, Step};
+use windlass_store::{Event, EventKind};
+use windlass_version::{Version, kubelet_skew};
+
+use crate::model::{HookLine, Lane, MachineState, Mark, Model, Phase, PlanStep, StepState};
+
+/// Everything about the cluster that was seen.
+pub(crate) struct Journal {
+    pub(crate) from: Version,
+    pub(crate) to: Version,
+    pub(crate) versions: Vec<Version>,
+    pub(crate) speed: f64,
+    pub(crate) operations: Vec<Operation>,
+    /// Worker groups in the order of the topology.
+    pub(crate) groups: Vec<String>,
+    /// How many machines there shall be.
+    pub(crate) machines_wanted: usize,
+    cluster: Option<Cluster>,
+    control_plane: Option<KubeadmControlPlane>,
+    deployments: BTreeMap<String, MachineDeployment>,
+    machines: BTreeMap<String, Machine>,
+    created: usize,
+    deleted: usize,
+    updated: usize,
+    worst_skew: u64,
+}
+
+/// What a journal begins with.
+pub(crate) struct Story {
+    pub(crate) from: Version,
+    pub(crate) to: Version,
+    pub(crate) versions: Vec<Version>,
+    pub(crate) speed: f64,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) groups: Vec<String>,
+    pub(crate) machines_wanted: usize,
+}
+
+impl Journal {
+    pub(crate) fn new(story: Story) -> Self {
+        let Story { from, to, versions, speed, operations, groups, machines_wanted } = story;
+        Self {
+            from,
+            to,
+            versions,
+            speed,
+            operations,
+            groups,
+            machines_wanted,
+            cluster: None,
+            control_plane: None,
+            deployments: BTreeMap::new(),
+            machines: BTreeMap::new(),
+            created: 0,
+            deleted: 0,
+            updated: 0,
+            worst_skew: 0,
+        }
+    }
+
+    /// Counts from now on: what was created before belongs to the cluster as it was.
+    pub(crate) fn begin(&mut self) {
+        (self.created, self.deleted, self.updated, self.worst_skew) = (0, 0, 0, self.skew());
+    }
+
+    /// Takes in one write; true if it is about the cluster.
+    pub(crate) fn take(&mut self, event: &Event) -> bool {
+        let (bytes, gone) = (event.object().value(), event.kind() == EventKind::Deleted);
+        let name = event.key().name().to_owned();
+        fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+            serde_json::from_slice(bytes).ok()
+        }
+        match event.key().resource().as_str() {
+            "cluster.x-k8s.io/clusters" => self.cluster = read(bytes.as_ref()).filter(|_| !gone),
+            "controlplane.cluster.x-k8s.io/kubeadmcontrolplanes" => {
+                self.control_plane = read(bytes.as_ref()).filter(|_| !gone);
+            }
+            "cluster.x-k8s.io/machinedeployments" => match read::<MachineDeployment>(bytes.as_ref()) {
+                Some(group) if !gone => drop(self.deployments.insert(name, group)),
+                _ => drop(self.deployments.remove(&name)),
+            },
+            "cluster.x-k8s.io/machines" => {
+                let Some(machine) = read::<Machine>(bytes.as_ref()) else { return false };
+                self.machine(name, machine, gone);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn machine(&mut self, name: String, machine: Machine, gone: bool) {
+        let was_updating = self.machines.get(&name).is_some_and(is_updating);
+        if gone {
+            self.machines.remove(&name);
+            self.deleted += 1;
+        } else {
+            self.updated += usize::from(was_updating && !is_updating(&machine));
+            self.created += usize::from(self.machines.insert(name, machine).is_none());
+        }
+        self.worst_skew = self.worst_skew.max(self.skew());
+    }
+
+    /// The largest skew between a kubelet of a worker and an API server.
+    fn skew(&self) -> u64 {
+        let running = |control_plane: bool| {
+            let of_lane = self
+                .machines
+                .values()
+                .filter(move |machine| machine.labels().contains_key(CONTROL_PLANE_LABEL) == control_plane);
+            of_lane.filter_map(|machine| {
+                let info = machine.status.node_info.as_ref()?;
+                Version::parse(&info.kubelet_version).ok()
+            })
+        };
+        let mut worst = 0;
+        for kubelet in running(false) {
+            for api_server in running(true) {
+                // More than the policy allows is shown as what it is, and one more than that as well.
+                let skew = kubelet_skew(&api_server, &kubelet)
+                    .unwrap_or(api_server.minor().minor.abs_diff(kubelet.minor().minor));
+                worst = worst.max(skew);
+            }
+        }
+        worst
+    }
+
+    /// Whether everything has a version and is available, and nothing about the topology is open.
+    pub(crate) fn is_at(&self, version: &Version) -> bool {
+        let text = version.to_string();
+        let Some(cluster) = &self.cluster else { return false };
+        let available = |machine: &Machine| {
+            state(machine) == MachineState::Available && kubelet(machine) == Some(text.as_str())
+        };
+        condition::is_true(&cluster.status.conditions, TOPOLOGY_RECONCILED)
+            && !cluster.annotations().contains_key(PENDING_HOOKS_ANNOTATION)
+            && self.control_plane.as_ref().is_some_and(|found| found.spec.version == text)
+            && self.deployments.len() == self.groups.len()
+            && self.deployments.values().all(|group| group.spec.template.spec.version == text)
+            && self.machines.len() == self.machines_wanted
+            && self.machines.values().all(available)
+    }
+
+    /// What there is to see now.
+    pub(crate) fn model(&self, phase: Phase, elapsed: Duration, hooks: Vec<HookLine>) -> Model {
+        let steps = self.operations.iter().map(|operation| {
+            let state = if phase == Phase::Creating { StepState::Coming } else { self.step(&operation.step) };
+            PlanStep { text: operation.step.to_string(), state }
+        });
+        Model {
+            phase,
+            from: self.from.to_string(),
+            to: self.to.to_string(),
+            versions: self.versions.iter().map(ToString::to_string).collect(),
+            lanes: self.lanes(),
+            steps: steps.collect(),
+            hooks,
+            skew: self.skew(),
+            worst_skew: self.worst_skew,
+            waiting_on: self.waiting_on(),
+            created: self.created,
+            deleted: self.deleted,
+            updated: self.updated,
+            elapsed,
+            speed: self.speed,
+        }
+    }
+
+    fn lanes(&self) -> Vec<Lane> {
+        let lane = |name: &str, group: Option<&str>| {
+            let mut machines: Vec<&Machine> =
+                self.machines.values().filter(|machine| group_of(machine) == group).collect();
+            machines.sort_by_key(|machine| machine.metadata.creation_timestamp.clone());
+            let marks = machines.into_iter().map(|machine| Mark {
+                version: kubelet(machine).unwrap_or(&machine.spec.version).to_owned(),
+                state: state(machine),
+            });
+            Lane { name: name.to_owned(), machines: marks.collect() }
+        };
+        let mut lanes = vec![lane("control plane", None)];
+        lanes.extend(self.groups.iter().map(|group| lane(group, Some(group))));
+        lanes
+    }
+
+    /// How far an operation is: where its machines are tells, whatever is written about it.
+    fn step(&self, step: &Step) -> StepState {
+        let group = step.group().map(windlass_plan::GroupName::as_str);
+        let spec = match group {
+            None => self.control_plane.as_ref().map(|found| found.spec.version.as_str()),
+            Some(name) => self
+                .deployments
+                .values()
+                .find(|found| entry(found.labels()) == Some(name))
+                .map(|found| found.spec.template.spec.version.as_str()),
+        };
+        let reached = |version: Option<&str>| {
+            version
+                .and_then(|version| Version::parse(version).ok())
+                .is_some_and(|version| !version.is_older_than(step.to()))
+        };
+        let mut machines = self.machines.values().filter(|machine| group_of(machine) == group);
+        match () {
+            () if !reached(spec) => StepState::Coming,
+            () if machines
+                .all(|machine| reached(kubelet(machine)) && state(machine) == MachineState::Available) =>
+            {
+                StepState::Done
+            }
+            // A later step of the same part has begun, so this one is done.
+            () if spec != Some(step.to().to_string().as_str()) => StepState::Done,
+            () => StepState::Running,
+        }
+    }
+
+    fn waiting_on(&self) -> Vec<String> {
+        let Some(cluster) = &self.cluster else { return Vec::new() };
+        let (deployments, machines): (Vec<_>, Vec<_>) =
+            (self.deployments.values().cloned().collect(), self.machines.values().cloned().collect());
+        let objects = Described {
+            cluster,
+            infrastructure: None,
+            control_plane: None,
+            machine_deployments: &deployments,
+            machine_pools: &[],
+            machines: &machines,
+        };
+        let waiting = ClusterDescription::of(objects).waiting_on;
+        waiting.map_or_else(Vec::new, |waiting| vec![waiting.what])
+    }
+}
+
+fn entry(labels: &BTreeMap<String, String>) -> Option<&str> {
+    labels.get(TOPOLOGY_DEPLOYMENT_NAME_LABEL).map(String::as_str)
+}
+
+/// The worker group of a machine; nothing for the control plane.
+fn group_of(machine: &Machine) -> Option<&str> {
+    entry(machine.labels()).filter(|_| !machine.labels().contains_key(CONTROL_PLANE_LABEL))
+}
+
+fn kubelet(machine: &Machine) -> Option<&str> {
+    machine.status.node_info.as_ref().map(|info| info.kubelet_version.as_str())
+}
+
+fn is_updating(machine: &Machine) -> bool {
+    machine.annotations().contains_key(UPDATE_IN_PROGRESS_ANNOTATION)
+}
+
+fn state(machine: &Machine) -> MachineState {
+    match () {
+        () if machine.metadata.deletion_timestamp.is_some() => MachineState::Deleting,
+        () if is_updating(machine) => MachineState::Updating,
+        () if condition::is_true(&machine.status.conditions, "Available") => MachineState::Available,
+        () => MachineState::Starting,
+    }
+}

@@ -1,0 +1,104 @@
+//! `windlass up`: the whole management plane in one process.
+
+mod settings;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::FalseyValueParser;
+use windlass_plane::{Up, UpError};
+
+use crate::exit::Failure;
+use crate::logging::{self, LogFormat};
+use crate::output;
+use crate::serve::termination;
+use settings::Settings;
+
+/// Run the whole management plane in this process: API, controllers, admission, in-memory machines
+#[derive(Args)]
+#[command(after_help = "\
+Everything that was acknowledged is on the disk: a crash or kill -9 loses nothing, and the next start goes on where
+the last one was. A flag beats its environment variable, and that beats the config file, which has the same names:
+  dataDir: /var/lib/windlass
+  listen: 127.0.0.1:6443
+  controllers: ['*', -machinepool]
+  devProvider: false
+  logFormat: json
+
+Examples:
+  windlass up
+  windlass up --data-dir /var/lib/windlass --no-dev-provider --log-format json
+  kubectl --kubeconfig ~/.local/share/windlass/kubeconfig apply -f examples/quickstart.yaml")]
+pub(crate) struct UpCommand {
+    /// File with the same settings, YAML
+    #[arg(long, value_name = "FILE", env = "WINDLASS_CONFIG")]
+    config: Option<PathBuf>,
+    /// Where to keep objects and credentials; left out, windlass below the user's data directory
+    #[arg(long, value_name = "DIR", env = "WINDLASS_DATA_DIR", conflicts_with = "in_memory")]
+    data_dir: Option<PathBuf>,
+    /// Keep everything in memory: it is gone when the process ends
+    #[arg(long, env = "WINDLASS_IN_MEMORY", value_parser = FalseyValueParser::new())]
+    in_memory: bool,
+    /// Address of the API; port 0 picks one [default: 127.0.0.1:6443]
+    #[arg(long, value_name = "IP:PORT", env = "WINDLASS_LISTEN")]
+    listen: Option<SocketAddr>,
+    /// Where to write a kubeconfig for the administrator (mode 0600); left out, into the data directory
+    #[arg(long, value_name = "FILE", env = "WINDLASS_KUBECONFIG_OUT")]
+    kubeconfig_out: Option<PathBuf>,
+    /// Controllers to run: names, or * and those to leave out with a minus [default: *]
+    #[arg(
+        long,
+        value_name = "LIST",
+        env = "WINDLASS_CONTROLLERS",
+        value_delimiter = ',',
+        allow_hyphen_values = true
+    )]
+    controllers: Option<Vec<String>>,
+    /// Leave out the in-memory provider, whose machines exist in this process only
+    #[arg(long, env = "WINDLASS_NO_DEV_PROVIDER", value_parser = FalseyValueParser::new())]
+    no_dev_provider: bool,
+    /// Store objects without the defaults and checks of Cluster API
+    #[arg(long, env = "WINDLASS_NO_ADMISSION", value_parser = FalseyValueParser::new())]
+    no_admission: bool,
+    /// Address of /healthz, /readyz and /metrics, plain HTTP; port 0 picks one
+    #[arg(long, value_name = "IP:PORT", env = "WINDLASS_METRICS_LISTEN")]
+    metrics_listen: Option<SocketAddr>,
+    /// What to log: error, warn, info, debug or trace; also for parts, as in warn,windlass_dev=debug [default: info]
+    #[arg(long, value_name = "LEVEL", env = "WINDLASS_LOG_LEVEL")]
+    log_level: Option<String>,
+    /// How to log [default: text]
+    #[arg(long, value_enum, env = "WINDLASS_LOG_FORMAT")]
+    log_format: Option<LogFormat>,
+}
+
+pub(crate) async fn run(command: UpCommand) -> Result<(), Failure> {
+    let settings = Settings::settle(command)?;
+    logging::start(&settings.log_level, settings.log_format)?;
+    let up = Up::start(settings.options).await.map_err(failed)?;
+    if let Some(problem) = up.embedded().no_backup() {
+        output::note(&format!("backups are possible only while this server is stopped: {problem}"));
+    }
+    // Whoever reads that it is ready may stop it at once.
+    let stop = termination()?;
+    output::print(&ready(&up))?;
+    up.run_until(stop).await.map_err(failed)
+}
+
+fn failed(error: UpError) -> Failure {
+    Failure::Failed(error.to_string())
+}
+
+fn ready(up: &Up) -> String {
+    let mut text = format!("Ready: {}\n", up.url());
+    if let Some(address) = up.diagnostics() {
+        text.push_str(&format!("Metrics: http://{address}/metrics\n"));
+    }
+    if let Some(path) = up.kubeconfig() {
+        let path = path.display();
+        text.push_str(&format!(
+            "Kubeconfig: {path}\n\nNext: kubectl --kubeconfig {path} apply -f examples/quickstart.yaml\n"
+        ));
+    }
+    text
+}

@@ -1,0 +1,89 @@
+//! Where settings come from: a flag, else an environment variable, else the config file, else the default.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use windlass_plane::{Data, Selection, UpOptions};
+
+use super::UpCommand;
+use crate::exit::Failure;
+use crate::logging::LogFormat;
+use crate::output;
+use crate::serve::data_dir;
+
+/// Largest config file that is read.
+const MAX_FILE: u64 = 64 * 1024;
+
+/// The port of Kubernetes APIs.
+const PORT: u16 = 6443;
+
+/// All settings, each from wherever it was given.
+#[derive(Debug)]
+pub(super) struct Settings {
+    pub(super) options: UpOptions,
+    pub(super) log_level: String,
+    pub(super) log_format: LogFormat,
+}
+
+/// What a config file may say.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    data_dir: Option<PathBuf>,
+    in_memory: Option<bool>,
+    listen: Option<SocketAddr>,
+    kubeconfig_out: Option<PathBuf>,
+    controllers: Option<Vec<String>>,
+    dev_provider: Option<bool>,
+    admission: Option<bool>,
+    metrics_listen: Option<SocketAddr>,
+    log_level: Option<String>,
+    log_format: Option<LogFormat>,
+}
+
+impl File {
+    fn read(path: &Path) -> Result<Self, Failure> {
+        let text = output::read_file(path, MAX_FILE).map_err(Failure::Invalid)?;
+        serde_saphyr::from_str(&text)
+            .map_err(|error| Failure::Invalid(format!("{}: {}", path.display(), output::yaml_error(&error))))
+    }
+}
+
+impl Settings {
+    /// Puts settings together. Flags and environment variables are in the command already.
+    pub(super) fn settle(command: UpCommand) -> Result<Self, Failure> {
+        let file = command.config.as_deref().map(File::read).transpose()?.unwrap_or_default();
+        let in_memory = command.in_memory || (command.data_dir.is_none() && file.in_memory == Some(true));
+        let data = if in_memory {
+            Data::Memory
+        } else {
+            let named = command.data_dir.or(file.data_dir);
+            Data::Directory { path: data_dir(named.as_deref())?, relaxed: false }
+        };
+        let beside = match &data {
+            Data::Directory { path, .. } => Some(path.join("kubeconfig")),
+            Data::Memory => None,
+        };
+        let listen = command.listen.or(file.listen).unwrap_or((Ipv4Addr::LOCALHOST, PORT).into());
+        let controllers = match command.controllers.or(file.controllers) {
+            None => Selection::all(),
+            Some(names) => {
+                Selection::from_names(names).map_err(|error| Failure::Invalid(error.to_string()))?
+            }
+        };
+        let options = UpOptions {
+            kubeconfig: command.kubeconfig_out.or(file.kubeconfig_out).or(beside),
+            controllers,
+            has_dev_provider: !command.no_dev_provider && file.dev_provider != Some(false),
+            has_admission: !command.no_admission && file.admission != Some(false),
+            diagnostics: command.metrics_listen.or(file.metrics_listen),
+            ..UpOptions::new(data, listen)
+        };
+        Ok(Self {
+            options,
+            log_level: command.log_level.or(file.log_level).unwrap_or_else(|| "info".to_owned()),
+            log_format: command.log_format.or(file.log_format).unwrap_or_default(),
+        })
+    }
+}

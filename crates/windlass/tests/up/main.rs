@@ -1,0 +1,12 @@
+//! `windlass up` as a process, used as people use it.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a failing helper fails the test"
+)]
+
+mod kills;
+mod kubectl;
+mod process;
+mod settings;
