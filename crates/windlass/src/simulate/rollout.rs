@@ -1,7 +1,7 @@
 //! `windlass simulate rollout`: what a change of worker machines does, machine by machine.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -39,7 +39,7 @@ pub(crate) struct RolloutCommand {
     /// How machines are replaced; with OnDelete, machines are deleted one after the other
     #[arg(long, value_enum, default_value = "RollingUpdate")]
     strategy: StrategyName,
-    /// Update machines in place instead of replacing them
+    /// Let an extension update machines in place instead of replacing them; with OnDelete it is not asked
     #[arg(long)]
     in_place: bool,
     /// Want another number of machines in the middle of the rollout
@@ -71,8 +71,10 @@ enum StrategyName {
 pub(crate) fn run(command: &RolloutCommand) -> Result<(), Failure> {
     let options = options(command)?;
     let mut last_said = Instant::now();
+    // Whoever does not look has nothing of it, and scripts get the same lines however fast the machine is.
+    let watched = std::io::stderr().is_terminal();
     let report = rollout(&options, |progress| {
-        if last_said.elapsed() >= SAY_EVERY {
+        if watched && last_said.elapsed() >= SAY_EVERY {
             last_said = Instant::now();
             say(progress);
         }
@@ -90,10 +92,6 @@ pub(crate) fn run(command: &RolloutCommand) -> Result<(), Failure> {
 }
 
 fn options(command: &RolloutCommand) -> Result<RolloutOptions, Failure> {
-    if command.in_place {
-        let reason = "--in-place: machines are not updated in place in simulations yet";
-        return Err(Failure::Refused(reason.to_owned()));
-    }
     let (max_surge, max_unavailable) = (command.max_surge, command.max_unavailable);
     if max_surge == Amount::Number(0) && max_unavailable == Amount::Number(0) {
         let reason =
@@ -102,6 +100,7 @@ fn options(command: &RolloutCommand) -> Result<RolloutOptions, Failure> {
     }
     let mut options = RolloutOptions::new(command.replicas);
     options.seed = command.seed;
+    options.in_place = command.in_place;
     options.strategy = match command.strategy {
         StrategyName::RollingUpdate => Strategy::RollingUpdate { max_surge, max_unavailable },
         StrategyName::OnDelete => Strategy::OnDelete,
