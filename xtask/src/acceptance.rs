@@ -7,6 +7,9 @@ use std::process::{Child, Command, Stdio};
 use crate::run::{self, Task, root, say};
 use crate::tools::Tool;
 
+/// Any kubectl will do.
+pub(crate) const KUBECTL: Tool = Tool { program: "kubectl", package: "kubernetes-client" };
+
 /// Runs the planner's cases, where they are present.
 pub(crate) fn plan() -> Task {
     let Some(script) = present("plan") else { return Ok(()) };
@@ -18,7 +21,7 @@ pub(crate) fn plan() -> Task {
 /// Drives the embedded API with kubectl, where the script is present. Any kubectl will do, Debian's 1.20 too.
 pub(crate) fn kubectl() -> Task {
     let Some(script) = present("kubectl") else { return Ok(()) };
-    Tool { program: "kubectl", package: "kubernetes-client" }.ensure()?;
+    KUBECTL.ensure()?;
     let server = Server::start()?;
     run::program("bash", &[&script.to_string_lossy(), &server.kubeconfig.to_string_lossy()])
 }
@@ -41,11 +44,11 @@ fn present(name: &str) -> Option<PathBuf> {
     None
 }
 
-fn target_directory() -> PathBuf {
+pub(crate) fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-fn windlass() -> Result<PathBuf, String> {
+pub(crate) fn windlass() -> Result<PathBuf, String> {
     run::cargo(&["build", "--quiet", "--package", "windlass", "--locked"])?;
     Ok(target_directory().join("debug/windlass"))
 }

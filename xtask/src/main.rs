@@ -1,6 +1,7 @@
 //! Developer tasks. `cargo xtask` is the front door of the project; CI uses the same commands.
 
 mod acceptance;
+mod figures;
 mod run;
 mod tools;
 
@@ -14,6 +15,8 @@ usage: cargo xtask TASK
   check   formatting, clippy and documentation with warnings denied, dependency audit
   test    every test; installs what they need first
   bench   every benchmark; prints figures (docs/benchmarks.md says how to read them)
+  figures start to ready, memory and processor time of windlass up; part of bench
+  picture docs/demo.svg, from a real run of windlass demo
   accept  all acceptance checks, also those that take long: kube-rs's own tests against windlass serve
   bless   rewrites the expected output of scenarios and snapshots: review the diff
 ";
@@ -24,6 +27,8 @@ fn main() -> ExitCode {
         ["check"] => check(),
         ["test"] => test(),
         ["bench", rest @ ..] => bench(rest),
+        ["figures"] => figures::up(&acceptance::target_directory()),
+        ["picture"] => picture(),
         ["bless"] => bless(),
         ["accept"] => accept(),
         _ => {
@@ -48,6 +53,8 @@ fn check() -> Task {
 }
 
 fn test() -> Task {
+    // windlass up is tested with it.
+    acceptance::KUBECTL.ensure()?;
     cargo(&["test", "--workspace", "--locked"])?;
     acceptance::plan()?;
     acceptance::kubectl()
@@ -64,8 +71,15 @@ fn bench(filter: &[&str]) -> Task {
     if !filter.is_empty() {
         arguments.push("--");
         arguments.extend(filter);
+        return cargo(&arguments);
     }
-    cargo(&arguments)
+    cargo(&arguments)?;
+    figures::up(&acceptance::target_directory())
+}
+
+fn picture() -> Task {
+    let windlass = acceptance::windlass()?;
+    run::program(&windlass.to_string_lossy(), &["demo", "--seed", "1", "--picture", "docs/demo.svg"])
 }
 
 fn bless() -> Task {

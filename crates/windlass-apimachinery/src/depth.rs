@@ -47,19 +47,21 @@ pub(crate) fn check_below(value: &Value, above: usize) -> Result<usize, TooDeep>
 /// Recurses no deeper than the limit, which any stack has room for.
 fn walk(document: &Value, limit: usize, except: Option<&Value>) -> Result<usize, TooDeep> {
     let mut seen = 1;
-    let mut inside = |value: &Value| -> Result<(), TooDeep> {
-        if value.is_array() || value.is_object() {
-            seen += walk(value, limit - 1, except)?;
-        } else {
-            seen += 1;
-        }
-        Ok(())
-    };
     match document {
         _ if except.is_some_and(|except| std::ptr::eq(except, document)) => {}
         Value::Array(_) | Value::Object(_) if limit == 0 => return Err(TooDeep),
-        Value::Array(items) => items.iter().try_for_each(&mut inside)?,
-        Value::Object(fields) => fields.values().try_for_each(&mut inside)?,
+        Value::Array(items) => {
+            seen += items.len();
+            for item in items.iter().filter(|item| item.is_array() || item.is_object()) {
+                seen += walk(item, limit - 1, except)? - 1;
+            }
+        }
+        Value::Object(fields) => {
+            seen += fields.len();
+            for (_, field) in fields.iter().filter(|(_, field)| field.is_array() || field.is_object()) {
+                seen += walk(field, limit - 1, except)? - 1;
+            }
+        }
         _ => {}
     }
     Ok(seen)

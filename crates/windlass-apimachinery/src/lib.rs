@@ -57,6 +57,7 @@ pub mod cause;
 pub mod depth;
 pub mod fieldmanager;
 pub mod json;
+pub mod names;
 pub mod patch;
 pub mod schema;
 pub mod selector;

@@ -8,7 +8,7 @@ pub(crate) use windlass_apimachinery::fieldmanager::{
     settle_timestamps,
 };
 pub(crate) use windlass_apimachinery::patch::{
-    JsonPatch, JsonPatchError, merge_patch, strategic_merge_patch,
+    JsonPatch, JsonPatchError, merge_patch, merge_patch_checked, strategic_merge_patch,
 };
 pub(crate) use windlass_apimachinery::schema::{Condition, ConditionError, Rules, Schema, check_metadata};
 pub(crate) use windlass_apimachinery::selector::{

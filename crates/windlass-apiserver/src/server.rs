@@ -284,8 +284,10 @@ impl Inner {
         let mut bytes = self.random().u128(..).to_be_bytes();
         bytes[6] = (bytes[6] & 0x0f) | 0x40;
         bytes[8] = (bytes[8] & 0x3f) | 0x80;
-        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+        let number = u128::from_be_bytes(bytes);
+        let part = |from: u32, digits: u32| (number >> (from * 4)) & ((1 << (digits * 4)) - 1);
+        let [a, b, c, d, e] = [part(24, 8), part(20, 4), part(16, 4), part(12, 4), part(0, 12)];
+        format!("{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
     }
 
     /// The end of a generated name: characters that do not make words.

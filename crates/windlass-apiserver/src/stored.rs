@@ -82,7 +82,7 @@ impl Resource {
         let mut value = parse(object)?;
         if !self.is_ready_made(object) {
             self.convert_from_storage(&mut value)?;
-            self.tidy(&mut value)?;
+            self.tidy(&mut value);
         }
         Ok(value)
     }
@@ -145,12 +145,11 @@ impl Resource {
     }
 
     /// Drops what the schema of today does not know and fills in its defaults.
-    fn tidy(&self, value: &mut Value) -> Result<(), Failure> {
+    fn tidy(&self, value: &mut Value) {
         if let Some(schema) = &self.schema {
-            schema.schema.prune(value).map_err(Failure::internal)?;
-            schema.schema.apply_defaults(value).map_err(Failure::internal)?;
+            schema.schema.prune_checked(value);
+            schema.schema.apply_defaults_checked(value);
         }
-        Ok(())
     }
 }
 

@@ -156,3 +156,75 @@ async fn version_2_has_all_kinds_in_one_document_as_json_and_as_protobuf() {
     let contains = |text: &str| body.windows(text.len()).any(|window| window == text.as_bytes());
     assert!(contains("test.demo.v1.Widget") && contains("io.k8s.api.core.v1.Pod"));
 }
+
+/// What an operation of a document says about an answer.
+fn promised(document: &Value, path: &str, method: &str, code: u16) -> Value {
+    let responses = &document["paths"][path][method]["responses"];
+    let response = responses.get(code.to_string()).unwrap_or(&responses["default"]);
+    response["content"]["application/json"]["schema"].clone()
+}
+
+#[tokio::test]
+async fn answers_are_what_the_document_promises() {
+    let server = server().await;
+    define_widgets(&server).await;
+    let document = document(&server, "/openapi/v3/apis/demo.test/v1").await;
+    let collection = "/apis/demo.test/v1/namespaces/{namespace}/widgets";
+    let object = "/apis/demo.test/v1/namespaces/{namespace}/widgets/{name}";
+    let patches = document["paths"][object]["patch"]["requestBody"]["content"].as_object().unwrap();
+    let media: Vec<&str> = patches.keys().map(String::as_str).collect();
+    let three =
+        ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
+    assert_eq!(media, three);
+    let widget = json!({"apiVersion": "demo.test/v1", "kind": "Widget", "metadata": {"name": "w"},
+        "spec": {"color": "red"}});
+    let nothing = Value::Null;
+    let (json, merge, apply) = ("application/json", three[2], "application/apply-patch+yaml");
+    let refused = json!({"spec": {"size": "large"}});
+    let cases = [
+        ("post", collection, json, &widget, 201, "Widget"),
+        ("post", collection, json, &widget, 409, "Status"),
+        ("get", object, json, &nothing, 200, "Widget"),
+        ("get", collection, json, &nothing, 200, "WidgetList"),
+        ("patch", object, merge, &json!({"spec": {"size": 1}}), 200, "Widget"),
+        ("patch", object, three[1], &json!([{"op": "add", "path": "/spec/size", "value": 2}]), 200, "Widget"),
+        ("patch", object, apply, &widget, 200, "Widget"),
+        ("patch", object, json, &widget, 415, "Status"),
+        ("patch", object, merge, &refused, 422, "Status"),
+        ("delete", object, json, &nothing, 200, "Status"),
+        ("delete", object, json, &nothing, 404, "Status"),
+        ("patch", object, apply, &widget, 201, "Widget"),
+        ("delete", collection, json, &nothing, 200, "WidgetList"),
+    ];
+    for (method, path, media, body, code, kind) in cases {
+        let address = path.replace("{namespace}", "default").replace("{name}", "w");
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let request = Request::builder()
+            .method(method.to_uppercase().as_str())
+            .uri(format!("{address}?fieldManager=somebody"))
+            .header("content-type", media);
+        let (found, _, answer) = ask(&server, request.body(Full::from(body)).unwrap()).await;
+        assert_eq!(found, code, "{method} {path} {media}");
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        assert_eq!(answer["kind"], kind, "{method} {path} {media}");
+        let mut schemas = Vec::new();
+        references(&promised(&document, path, method, code), &mut schemas);
+        assert!(
+            schemas.iter().any(|name| name.ends_with(&format!(".{kind}"))),
+            "{method} {path}: {schemas:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_event_says_what_it_is_about_even_if_nobody_said_so() {
+    let server = server().await;
+    let event = json!({"metadata": {"name": "e"}});
+    for (path, field) in [("/api/v1", "involvedObject"), ("/apis/events.k8s.io/v1", "regarding")] {
+        let path = format!("{path}/namespaces/default/events/e");
+        let request = Request::put(path).body(Full::from(event.to_string())).unwrap();
+        let (_, _, body) = ask(&server, request).await;
+        let event: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(event[field], json!({}), "{event}");
+    }
+}

@@ -28,6 +28,8 @@ const CONTROL_PLANE: u32 = 3;
 const STARTUP: Startup = Startup { vm: 20.0, node: 10.0, jitter: 0.3 };
 /// After so long without a change the model is shown again: time passes.
 const TICK: Duration = Duration::from_millis(250);
+/// How long the end waits for the simulation, which has had the whole demo to run beside it.
+const SIMULATION: Duration = Duration::from_secs(1);
 /// How long creating the cluster, or upgrading it, may take at most before something is wrong.
 const LIMIT: Duration = Duration::from_secs(3600);
 
@@ -187,9 +189,12 @@ pub async fn run(options: &DemoOptions, mut show: impl FnMut(&Model)) -> Result<
         to: options.to.to_string(),
         seed: options.seed,
     };
-    let simulated = tokio::task::spawn_blocking(move || {
-        let report = simulate_upgrade(&request).ok()?;
-        Some(Duration::from_secs(report.virtual_seconds))
+    let (tell, simulated) = oneshot::channel();
+    // A thread of its own, for which nobody has to wait at the end.
+    std::thread::spawn(move || {
+        let time = simulate_upgrade(&request).ok().map(|report| Duration::from_secs(report.virtual_seconds));
+        // If the demo is over, nobody asks any more.
+        let _ = tell.send(time);
     });
 
     let mut phase = Phase::Creating;
@@ -226,7 +231,7 @@ pub async fn run(options: &DemoOptions, mut show: impl FnMut(&Model)) -> Result<
         let model = journal.model(phase, elapsed, calls.lines());
         show(&model);
         if phase == Phase::Done {
-            let virtual_time = simulated.await.ok().flatten();
+            let virtual_time = timeout(SIMULATION, simulated).await.ok().and_then(Result::ok).flatten();
             return Ok(Outcome { model, virtual_time, kept });
         }
     }

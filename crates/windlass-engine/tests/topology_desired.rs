@@ -171,7 +171,8 @@ fn infrastructure_and_control_plane_come_from_their_templates() {
                     "cluster.x-k8s.io/cloned-from-name": "infra",
                     "cluster.x-k8s.io/cloned-from-groupkind": "DevClusterTemplate.infrastructure.cluster.x-k8s.io",
                 },
-                "ownerReferences": [{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c1", "uid": "cluster-uid"}],
+                "ownerReferences": [{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": "c1", "uid": "cluster-uid",
+                    "controller": true, "blockOwnerDeletion": true}],
             },
             "spec": {"backend": {"inMemory": {}}},
         })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kube::Client;
 use windlass_controllers::cluster::Clusters;
 use windlass_controllers::control_plane::ControlPlaneReconciler;
-use windlass_controllers::extension_config::ExtensionConfigController;
+use windlass_controllers::extension_config::{ClusterNamespaces, ExtensionConfigController};
 use windlass_controllers::external::Externals;
 use windlass_controllers::health_check::HealthChecks;
 use windlass_controllers::in_place::InPlaceExtensions;
@@ -16,6 +16,7 @@ use windlass_controllers::workload_nodes::WorkloadNodes;
 use windlass_controllers::{machine_deployment, machine_set, topology};
 use windlass_dev::{Provider, Resolution};
 use windlass_hooks::HookClient;
+use windlass_hooks::transport::{HttpsTransport, boxed};
 use windlass_reconcile::Manager;
 
 use crate::selection::{Controller, Selection};
@@ -31,6 +32,11 @@ pub struct Plane {
     pub provider: Option<Provider>,
 }
 
+/// Calls extensions over HTTPS; which are called about a namespace depends on its labels in this API.
+pub(crate) fn hook_client(client: Client) -> HookClient {
+    HookClient::builder(boxed(HttpsTransport::new())).namespaces(ClusterNamespaces::new(client)).build()
+}
+
 impl Plane {
     /// Registers the provider and all controllers.
     pub fn register(&self, manager: &Manager) {
@@ -42,6 +48,11 @@ impl Plane {
         if let Some(provider) = &self.provider {
             provider.register(manager);
         }
+        self.register_controllers(manager, selection);
+    }
+
+    /// Registers the controllers that are selected, and leaves it to others to register the provider.
+    pub fn register_controllers(&self, manager: &Manager, selection: &Selection) {
         let access = self.workload_access();
         let externals = Externals::new();
         let nodes = WorkloadNodes::new(Arc::clone(&access), manager.clock().clone());

@@ -7,7 +7,6 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, ResourceExt};
-use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
 /// How a Lease is held.
@@ -106,7 +105,9 @@ impl Candidate {
                 Ok(true) => renewed = Instant::now(),
                 Ok(false) | Err(_) if renewed.elapsed() >= self.options.renew_deadline => return,
                 // Somebody else has it: no reason to wait for the deadline.
-                Ok(false) if self.seen.as_ref().is_some_and(|seen| seen.holder != self.options.identity) => return,
+                Ok(false) if self.seen.as_ref().is_some_and(|seen| seen.holder != self.options.identity) => {
+                    return;
+                }
                 Ok(false) | Err(_) => {}
             }
         }
@@ -115,8 +116,11 @@ impl Candidate {
     /// Gives the Lease back, so that the next one need not wait.
     pub async fn resign(&mut self) {
         let Ok(mut lease) = self.api.get(&self.options.name).await else { return };
-        if lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()) == Some(&self.options.identity) {
-            lease.spec = Some(LeaseSpec { holder_identity: Some(String::new()), ..lease.spec.unwrap_or_default() });
+        if lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref())
+            == Some(&self.options.identity)
+        {
+            lease.spec =
+                Some(LeaseSpec { holder_identity: Some(String::new()), ..lease.spec.unwrap_or_default() });
             // If it does not arrive, the Lease runs out.
             let _ = self.api.replace(&self.options.name, &PostParams::default(), &lease).await;
         }
@@ -186,9 +190,6 @@ impl Candidate {
         }
     }
 }
-
-/// Whether this process leads, for those who ask.
-pub type Leads = watch::Receiver<bool>;
 
 #[cfg(test)]
 mod tests {

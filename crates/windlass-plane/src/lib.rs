@@ -3,18 +3,30 @@
 //! - [`Plane`] is what acts, [`Selection`] which of it does
 //! - [`EmbeddedAdmission`] is who has a say in what the embedded API stores
 //! - [`Embedded`] is the API in this process: data directory, credentials, listener
-//! - [`Up`] is all of it, in one process
+//! - [`Up`] is all of it, in one process; [`run`] the same controllers on any other API
 
 mod admission;
 mod controllers;
 mod definitions;
+mod diagnostics;
+mod dry_run;
 mod embedded;
+mod leader;
+mod metrics;
+mod run;
 mod selection;
 mod up;
+mod webhooks;
 
 pub use admission::EmbeddedAdmission;
 pub use controllers::Plane;
 pub use definitions::{InstallError, install};
+pub use diagnostics::{Diagnostics, serve_diagnostics};
+pub use dry_run::{WouldWrite, dry_run};
 pub use embedded::{Data, Embedded, EmbeddedError};
+pub use leader::{Candidate, LeaderOptions};
+pub use metrics::PlaneMetrics;
+pub use run::{Ended, Listening, RunError, RunOptions, run};
 pub use selection::{Controller, Selection, SelectionError};
 pub use up::{Up, UpError, UpOptions};
+pub use webhooks::{CertificateFiles, WebhookError, serve_webhooks};

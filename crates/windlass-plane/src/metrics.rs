@@ -51,7 +51,8 @@ struct Progress {
 
 impl Progress {
     fn of(cluster: &Cluster) -> Self {
-        let (control_plane, workers) = (cluster.status.control_plane.as_ref(), cluster.status.workers.as_ref());
+        let (control_plane, workers) =
+            (cluster.status.control_plane.as_ref(), cluster.status.workers.as_ref());
         let steps = |status: Option<&MachinesStatus>| status.map_or(0, |status| status.upgrade_plan.len());
         let sum = |field: fn(&MachinesStatus) -> Option<i32>| {
             [control_plane, workers].into_iter().flatten().filter_map(field).sum()
@@ -59,7 +60,12 @@ impl Progress {
         Self {
             namespace: cluster.namespace().unwrap_or_default(),
             name: cluster.name_any(),
-            version: cluster.spec.topology.as_ref().map(|topology| topology.version.clone()).unwrap_or_default(),
+            version: cluster
+                .spec
+                .topology
+                .as_ref()
+                .map(|topology| topology.version.clone())
+                .unwrap_or_default(),
             control_plane: steps(control_plane),
             workers: steps(workers),
             machines: sum(|status| status.replicas),

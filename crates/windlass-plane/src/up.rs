@@ -9,13 +9,13 @@ use tokio::net::TcpListener;
 use windlass_apiserver::Clock;
 use windlass_dev::Provider;
 use windlass_hooks::HookClient;
-use windlass_hooks::transport::{HttpsTransport, boxed};
 use windlass_reconcile::{Manager, Options, Running};
 
 use crate::admission::EmbeddedAdmission;
-use crate::controllers::Plane;
+use crate::controllers::{Plane, hook_client};
 use crate::definitions::{InstallError, install};
 use crate::embedded::{Data, Embedded, EmbeddedError};
+use crate::run::{RunError, Task, diagnostics};
 use crate::selection::Selection;
 
 /// How long reconciles that are under way are given when it stops. The API ends after them, and all of it has ten
@@ -37,6 +37,8 @@ pub struct UpOptions {
     pub has_dev_provider: bool,
     /// Whether what is stored is defaulted and checked.
     pub has_admission: bool,
+    /// Where `/healthz`, `/readyz` and `/metrics` are answered.
+    pub diagnostics: Option<SocketAddr>,
     /// What all chance comes from; left out, another in every process.
     pub seed: Option<u64>,
 }
@@ -51,6 +53,7 @@ impl UpOptions {
             controllers: Selection::all(),
             has_dev_provider: true,
             has_admission: true,
+            diagnostics: None,
             seed: None,
         }
     }
@@ -63,6 +66,9 @@ pub enum UpError {
     /// The API does not run.
     #[error(transparent)]
     Embedded(#[from] EmbeddedError),
+    /// An address cannot be listened on.
+    #[error(transparent)]
+    Diagnostics(#[from] RunError),
     /// A kind could not be defined.
     #[error(transparent)]
     Install(#[from] InstallError),
@@ -76,6 +82,7 @@ pub struct Up {
     hooks: HookClient,
     url: String,
     kubeconfig: Option<PathBuf>,
+    diagnostics: Option<(SocketAddr, Task)>,
 }
 
 impl Up {
@@ -99,14 +106,19 @@ impl Up {
         }
         let client = embedded.client();
         let manager = Manager::new(client.clone(), manager_options);
-        let hooks = HookClient::builder(boxed(HttpsTransport::new())).build();
+        let hooks = hook_client(client.clone());
         // Draws of the provider depend on names and this seed, so that they are the same after a restart.
         let provider =
             options.has_dev_provider.then(|| Provider::new(Clock::system(), options.seed.unwrap_or(1)));
         let plane = Plane { client, hooks: hooks.clone(), provider };
         plane.register_selected(&manager, &options.controllers);
+        let diagnostics = match options.diagnostics {
+            Some(address) => Some(diagnostics(address, &manager, &hooks).await?),
+            None => None,
+        };
         let running = manager.start();
-        Ok(Self { embedded, listener, running, hooks, url, kubeconfig: options.kubeconfig })
+        let kubeconfig = options.kubeconfig;
+        Ok(Self { embedded, listener, running, hooks, url, kubeconfig, diagnostics })
     }
 
     /// Where the API listens.
@@ -134,6 +146,11 @@ impl Up {
         self.running.manager()
     }
 
+    /// Where diagnostics are answered.
+    pub fn diagnostics(&self) -> Option<SocketAddr> {
+        self.diagnostics.as_ref().map(|(address, _)| *address)
+    }
+
     /// What calls extensions.
     pub fn hooks(&self) -> &HookClient {
         &self.hooks
@@ -145,7 +162,7 @@ impl Up {
     ///
     /// When the API cannot be served, or the store does not close.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<(), UpError> {
-        let Self { embedded, listener, running, .. } = self;
+        let Self { embedded, listener, running, diagnostics: _diagnostics, .. } = self;
         let stop = async move {
             stop.await;
             running.stop(DRAIN).await;

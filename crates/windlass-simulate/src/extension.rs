@@ -1,22 +1,26 @@
 //! An extension that lives in the simulation: it answers every lifecycle hook, and remembers what it was asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
 use serde::Serialize;
 use serde_json::{Value, json};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tower::service_fn;
 use windlass_api::hooks::Hook;
 use windlass_api::names::{HOOKS_API_VERSION, RUNTIME_API_VERSION};
 use windlass_hooks::HookClient;
 use windlass_hooks::transport::{InProcess, boxed};
+use windlass_store::Store;
 use windlass_version::Version;
 
 use crate::updater::SimulatedUpdater;
+use crate::world::World;
 
 /// Name of its ExtensionConfig.
 pub(crate) const NAME: &str = "simulation";
@@ -43,7 +47,48 @@ pub struct HookRecord {
     /// The version that is gone to or was reached, where the hook is told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
+    /// Name of the Cluster that it was about.
+    #[serde(skip)]
+    pub cluster: String,
+    /// The last revision of the world's store before the call, if the extension follows a world.
+    #[serde(skip)]
+    pub revision: u64,
 }
+
+impl HookRecord {
+    /// Whether the caller was told to go on.
+    pub fn is_passed(&self) -> bool {
+        self.status == "Success" && self.retry_after_seconds == 0
+    }
+}
+
+impl fmt::Display for HookRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.from, &self.to) {
+            (Some(from), Some(to)) => write!(f, "{} {from} -> {to}", self.hook),
+            (_, Some(to)) => write!(f, "{} {to}", self.hook),
+            _ => f.write_str(self.hook),
+        }
+    }
+}
+
+/// What an extension can do wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Misbehaviour {
+    /// Asks to wait for so many seconds, each time.
+    Blocks(u32),
+    /// Says that it failed.
+    Fails,
+    /// Does not answer in time.
+    Hangs,
+    /// Answers with something that is no answer.
+    Babbles,
+    /// Does all of that, one after the other.
+    Flaps,
+}
+
+/// How long an extension takes that hangs: longer than anybody waits.
+const HANGS_FOR: Duration = Duration::from_secs(3600);
 
 /// An extension in the process. Cheap to clone; all clones are one, also across restarts of the world.
 #[derive(Clone, Default)]
@@ -59,6 +104,18 @@ struct Inner {
     /// How often a hook still asks to wait, for how long, and what it says.
     waits: BTreeMap<Hook, (u32, u32, String)>,
     failing: BTreeMap<Hook, String>,
+    /// How it misbehaves, except where it has relented: at a hook about a version.
+    misbehaviour: Option<Misbehaviour>,
+    relented: BTreeSet<(Hook, Option<String>)>,
+    asked: u32,
+    store: Option<Store>,
+}
+
+/// What the caller gets.
+enum Reply {
+    Answer(Value),
+    Babble,
+    Silence,
 }
 
 impl SimulatedExtension {
@@ -69,8 +126,18 @@ impl SimulatedExtension {
         extension.transport.add(
             NAME,
             service_fn(move |request: Request<Bytes>| {
-                let answer = lock(&inner).answer(&request);
-                std::future::ready(Ok::<_, Infallible>(Response::new(Bytes::from(answer.to_string()))))
+                let reply = lock(&inner).answer(&request);
+                async move {
+                    let body = match reply {
+                        Reply::Answer(answer) => Bytes::from(answer.to_string()),
+                        Reply::Babble => Bytes::from_static(b"<html>it works</html>"),
+                        Reply::Silence => {
+                            sleep(HANGS_FOR).await;
+                            Bytes::new()
+                        }
+                    };
+                    Ok::<_, Infallible>(Response::new(body))
+                }
             }),
         );
         extension
@@ -93,6 +160,23 @@ impl SimulatedExtension {
             Some(message) => lock(&self.inner).failing.insert(hook, message.to_owned()),
             None => lock(&self.inner).failing.remove(&hook),
         };
+    }
+
+    /// Misbehaves at every hook about every version, until it [relents](Self::relent) there.
+    pub fn misbehave(&self, how: Misbehaviour) {
+        let mut inner = lock(&self.inner);
+        inner.misbehaviour = Some(how);
+        inner.relented.clear();
+    }
+
+    /// Lets a hook pass when it is called again about this version.
+    pub fn relent(&self, hook: Hook, version: Option<&str>) {
+        lock(&self.inner).relented.insert((hook, version.map(str::to_owned)));
+    }
+
+    /// Notes with every call what had been written in this world before it.
+    pub fn follow(&self, world: &World) {
+        lock(&self.inner).store = Some(world.server().store().clone());
     }
 
     /// Forgets what was called, and counts time from now on.
@@ -124,18 +208,41 @@ fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
 }
 
 impl Inner {
-    fn answer(&mut self, request: &Request<Bytes>) -> Value {
+    fn answer(&mut self, request: &Request<Bytes>) -> Reply {
         let Some((hook, handler)) = Hook::from_path(request.uri().path()) else {
-            return json!({"status": "Failure", "message": "there is no such hook"});
+            return Reply::Answer(json!({"status": "Failure", "message": "there is no such hook"}));
         };
         if hook == Hook::Discovery {
-            return discovery();
+            return Reply::Answer(discovery());
         }
         let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
         if hook == Hook::GenerateUpgradePlan {
-            return plan(&body);
+            return Reply::Answer(plan(&body));
         }
+        let handler = handler.map_or_else(String::new, |handler| format!("{handler}.{NAME}"));
         let text = |field: &str| body[field].as_str().map(str::to_owned);
+        let mut record = HookRecord {
+            hook: hook.name(),
+            handler,
+            at_seconds: self.begun.get_or_insert_with(Instant::now).elapsed().as_secs(),
+            status: "Success",
+            retry_after_seconds: 0,
+            from: text("fromKubernetesVersion"),
+            to: text("toKubernetesVersion").or_else(|| text("kubernetesVersion")),
+            cluster: body["cluster"]["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+            revision: self.store.as_ref().map_or(0, Store::revision),
+        };
+        let reply = self.reply(hook, &mut record);
+        self.calls.push(record);
+        reply
+    }
+
+    fn reply(&mut self, hook: Hook, record: &mut HookRecord) -> Reply {
+        if !self.relented.contains(&(hook, record.to.clone()))
+            && let Some(how) = self.misbehaviour
+        {
+            return self.misbehaved(how, record);
+        }
         let failing = self.failing.get(&hook).cloned();
         let wait = self.waits.get_mut(&hook).filter(|(times, _, _)| *times > 0 && failing.is_none());
         let (retry_after_seconds, message) = match wait {
@@ -145,18 +252,44 @@ impl Inner {
             }
             None => (0, failing.clone().unwrap_or_default()),
         };
-        let status = if failing.is_some() { "Failure" } else { "Success" };
-        let begun = *self.begun.get_or_insert_with(Instant::now);
-        self.calls.push(HookRecord {
-            hook: hook.name(),
-            handler: handler.map_or_else(String::new, |handler| format!("{handler}.{NAME}")),
-            at_seconds: begun.elapsed().as_secs(),
-            status,
-            retry_after_seconds,
-            from: text("fromKubernetesVersion"),
-            to: text("toKubernetesVersion").or_else(|| text("kubernetesVersion")),
-        });
-        json!({"status": status, "message": message, "retryAfterSeconds": retry_after_seconds})
+        if failing.is_some() {
+            record.status = "Failure";
+        }
+        record.retry_after_seconds = retry_after_seconds;
+        let status = record.status;
+        Reply::Answer(json!({"status": status, "message": message, "retryAfterSeconds": retry_after_seconds}))
+    }
+
+    fn misbehaved(&mut self, how: Misbehaviour, record: &mut HookRecord) -> Reply {
+        self.asked += 1;
+        let how = match (how, self.asked % 4) {
+            (Misbehaviour::Flaps, 0) => Misbehaviour::Hangs,
+            (Misbehaviour::Flaps, 1) => Misbehaviour::Fails,
+            (Misbehaviour::Flaps, 2) => Misbehaviour::Blocks(5),
+            (Misbehaviour::Flaps, _) => Misbehaviour::Babbles,
+            (how, _) => how,
+        };
+        let answer = |status: &str, message: &str, seconds: u32| {
+            Reply::Answer(json!({"status": status, "message": message, "retryAfterSeconds": seconds}))
+        };
+        match how {
+            Misbehaviour::Blocks(seconds) => {
+                record.retry_after_seconds = seconds;
+                answer("Success", "not yet", seconds)
+            }
+            Misbehaviour::Hangs => {
+                record.status = "Silence";
+                Reply::Silence
+            }
+            Misbehaviour::Babbles => {
+                record.status = "Babble";
+                Reply::Babble
+            }
+            Misbehaviour::Fails | Misbehaviour::Flaps => {
+                record.status = "Failure";
+                answer("Failure", "out of order", 0)
+            }
+        }
     }
 }
 

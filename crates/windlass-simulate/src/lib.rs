@@ -4,6 +4,7 @@
 //! milliseconds, and the same seed gives the same story. It can be killed at any write and started again, and
 //! [`Observer`]s see every state that was ever written.
 
+mod chronicle;
 mod extension;
 mod manifests;
 mod population;
@@ -16,7 +17,8 @@ mod upgrade;
 mod waiting;
 mod world;
 
-pub use extension::{HookRecord, SimulatedExtension};
+pub use chronicle::Chronicle;
+pub use extension::{HookRecord, Misbehaviour, SimulatedExtension};
 pub use manifests::{ClusterManifests, Startup, WorkerGroup};
 pub use population::{Bounds, Counts, Limits, Population, Step, StepEvent};
 pub use progress::{is_complete, is_settled};
@@ -29,6 +31,6 @@ pub use topology::TopologyManifests;
 pub use updater::{Covered, SimulatedUpdater, UpdateCall};
 pub use upgrade::{
     MachineCounts, MachineRecord, OperationRecord, Prepared, UpgradeError, UpgradeOptions, UpgradeReport,
-    UpgradeRequest, prepare, simulate_upgrade, upgrade,
+    UpgradeRequest, is_at, prepare, simulate_upgrade, upgrade,
 };
 pub use world::{NotReached, Setup, Start, World, WorldError, WorldOptions, key};

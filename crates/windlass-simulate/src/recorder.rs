@@ -23,6 +23,11 @@ impl Written<'_> {
         ObjectKey::new(self.event.key().namespace(), self.event.key().name())
     }
 
+    /// The revision of the store that it made.
+    pub fn revision(&self) -> u64 {
+        self.event.revision()
+    }
+
     /// Whether the object is gone with this write.
     pub fn is_deletion(&self) -> bool {
         self.event.kind() == EventKind::Deleted

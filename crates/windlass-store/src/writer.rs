@@ -256,9 +256,12 @@ fn commit(published: &Published, backend: &mut impl Backend, batch: &Batch) -> b
 fn write_synced(published: &Published, mut backend: impl Backend, requests: &Receiver<Request>) {
     let mut queued = Vec::new();
     let mut patience = Patience::default();
+    let mut trust = Trust::default();
     loop {
+        let waiting = queued.len();
         let Some(batch) = gather(std::mem::take(&mut queued), requests, patience) else { return };
         let transactions = batch.len();
+        trust.learn(patience, waiting, transactions);
         let mut pending = Pending::after((*published.state()).clone());
         let answers: Vec<_> =
             batch.into_iter().map(|request| (request.answer, pending.apply(request.transaction))).collect();
@@ -270,7 +273,7 @@ fn write_synced(published: &Published, mut backend: impl Backend, requests: &Rec
         let took = began.elapsed();
         // Taken before anybody is answered: these are others than those who are about to ask again.
         queued.extend(requests.try_iter().take(BATCH_TRANSACTIONS));
-        patience = Patience::after(took, transactions, queued.len());
+        patience = trust.grant(Patience::after(took, transactions, queued.len()));
         for (answer, outcome) in answers {
             // Even a conflict may be with a write that was not committed.
             let outcome = match published.failure() {
@@ -329,6 +332,32 @@ impl Patience {
         }
         // A quarter: what is lost if nobody comes is little against what is won if they do.
         Self { wait: (took / 4).min(Self::MOST), expected: answered + queued }
+    }
+}
+
+/// Whether waiting is worth it: those who were answered may have more to do than there is time.
+#[derive(Debug, Default)]
+struct Trust {
+    /// How many batches do not wait before it is tried again.
+    pause: u32,
+}
+
+impl Trust {
+    /// Trying costs a fraction of a commit: once in a while that is next to nothing.
+    const PAUSE: u32 = 32;
+
+    /// What became of a batch that had `waiting` in the queue when it began to wait.
+    fn learn(&mut self, patience: Patience, waiting: usize, came: usize) {
+        let awaited = patience.expected.saturating_sub(waiting);
+        if awaited == 0 {
+            self.pause = self.pause.saturating_sub(1);
+        } else if came.saturating_sub(waiting) * 2 < awaited {
+            self.pause = Self::PAUSE;
+        }
+    }
+
+    fn grant(&self, patience: Patience) -> Patience {
+        if self.pause == 0 { patience } else { Patience::default() }
     }
 }
 

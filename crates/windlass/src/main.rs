@@ -10,6 +10,7 @@ mod kubeconfig;
 mod logging;
 mod output;
 mod plan;
+mod run;
 mod runtime;
 mod serve;
 mod simulate;
@@ -39,6 +40,7 @@ struct Cli {
 enum Command {
     Demo(demo::DemoCommand),
     Up(Box<up::UpCommand>),
+    Run(Box<run::RunCommand>),
     Plan(Box<plan::PlanCommand>),
     Simulate(simulate::SimulateCommand),
     Describe(describe::DescribeCommand),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Demo(command) => runtime::on_all_cores(demo::run(command)),
         Command::Up(command) => runtime::on_all_cores(up::run(*command)),
+        Command::Run(command) => runtime::on_all_cores(run::run(*command)),
         Command::Plan(command) => plan::run(*command),
         Command::Simulate(command) => simulate::run(command),
         Command::Describe(command) => runtime::on_one_thread(describe::run(command)),

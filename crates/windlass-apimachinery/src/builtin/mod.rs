@@ -169,9 +169,12 @@ fn special_shape(special: Special) -> Shape {
             let mut item = struct_shape(rule.item);
             item.atomic = rule.whole_items;
             for (key, default) in rule.keys {
-                let field = item.fields.entry((*key).to_owned());
-                let scalar = || Field::new(Shape::Deduced(Deduced::Struct));
-                field.or_insert_with(scalar).default = default.map(Value::from);
+                if !item.fields.contains_key(key) {
+                    item.fields.insert((*key).to_owned(), Field::new(Shape::Deduced(Deduced::Struct)));
+                }
+                if let Some(field) = item.fields.get_mut(key) {
+                    field.default = default.map(Value::from);
+                }
             }
             let keys = rule.keys.iter().map(|(key, _)| (*key).to_owned()).collect();
             Shape::List(ListShape { item: Arc::new(Shape::Map(item)), list_type: ListType::Map(keys) })

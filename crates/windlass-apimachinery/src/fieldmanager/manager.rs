@@ -130,6 +130,11 @@ impl FieldManager<'_> {
         if depth::check(live).is_err() || depth::check(&new).is_err() {
             return new;
         }
+        self.update_checked(live, new, manager, now)
+    }
+
+    /// As [`update`](Self::update), for objects that [`depth::check`] accepts or that were just read.
+    pub fn update_checked(&self, live: &Value, new: Value, manager: &str, now: Timestamp) -> Value {
         self.quick_update(live, new, manager, now)
             .unwrap_or_else(|new| self.full_update(live, new, manager, now))
     }
@@ -162,6 +167,18 @@ impl FieldManager<'_> {
     ) -> Result<Value, ApplyError> {
         depth::check(live)?;
         depth::check(config)?;
+        self.apply_checked(live, config, manager, force, now)
+    }
+
+    /// As [`apply`](Self::apply), for objects that [`depth::check`] accepts or that were just read.
+    pub fn apply_checked(
+        &self,
+        live: &Value,
+        config: &Value,
+        manager: &str,
+        force: bool,
+        now: Timestamp,
+    ) -> Result<Value, ApplyError> {
         self.check_type(config)?;
         let given = config.pointer("/metadata/managedFields");
         if given.is_some_and(|given| !given.is_null()) {

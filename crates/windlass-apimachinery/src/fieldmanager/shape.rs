@@ -1,10 +1,10 @@
 //! What the field manager needs to know of a schema: which lists and maps merge, and by what.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
 
+use crate::names::Names;
 use crate::schema::{Additional, ListType, Schema, Type};
 
 /// The shape of a value.
@@ -56,7 +56,7 @@ pub struct ListShape {
 #[derive(Debug, Clone, Default)]
 pub struct MapShape {
     /// The declared fields.
-    pub fields: BTreeMap<String, Field>,
+    pub fields: Names<Field>,
     /// What undeclared keys hold; without it there are none.
     pub others: Option<Arc<Shape>>,
     /// Whether it is owned as one value.
@@ -166,7 +166,7 @@ fn value(schema: &Schema) -> Shape {
 
 fn map(schema: &Schema) -> MapShape {
     let field = |schema: &Schema| Field { shape: Arc::new(value(schema)), default: schema.default.clone() };
-    let fields: BTreeMap<String, Field> =
+    let fields: Names<Field> =
         schema.properties.iter().map(|(name, schema)| (name.clone(), field(schema))).collect();
     let anything = || Some(Arc::new(Shape::Deduced(Deduced::Map)));
     let others = match &schema.additional {

@@ -8,9 +8,14 @@ use crate::depth::{self, TooDeep};
 pub fn merge_patch(target: &Value, patch: &Value) -> Result<Value, TooDeep> {
     depth::check(target)?;
     depth::check(patch)?;
+    Ok(merge_patch_checked(target, patch))
+}
+
+/// As [`merge_patch`], for documents that [`depth::check`] accepts or that were just read.
+pub fn merge_patch_checked(target: &Value, patch: &Value) -> Value {
     let mut merged = target.clone();
     merge(&mut merged, patch);
-    Ok(merged)
+    merged
 }
 
 fn merge(target: &mut Value, patch: &Value) {

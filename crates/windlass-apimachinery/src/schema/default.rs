@@ -12,22 +12,42 @@ impl Schema {
     /// or goes away. Defaults are applied inside what is there, never to create an absent object.
     pub fn apply_defaults(&self, object: &mut Value) -> Result<(), TooDeep> {
         depth::check(object)?;
+        self.apply_defaults_checked(object);
+        Ok(())
+    }
+
+    /// As [`apply_defaults`](Self::apply_defaults), for an object that [`depth::check`] accepts or that was
+    /// just read. Defaults can make it deeper.
+    pub fn apply_defaults_checked(&self, object: &mut Value) {
         drop_nulls(object, self);
         fill(object, self);
-        Ok(())
     }
 }
 
 fn drop_nulls(value: &mut Value, schema: &Schema) {
     match value {
-        Value::Object(fields) => fields.retain(|name, field| {
-            let Some(schema) = schema.field(name) else { return true };
-            if field.is_null() && !schema.nullable && schema.default.is_none() {
-                return false;
+        Value::Object(fields) => {
+            let goes = |name: &str, field: &Value| {
+                field.is_null()
+                    && schema.field(name).is_some_and(|schema| !schema.nullable && schema.default.is_none())
+            };
+            let mut has_nulls = false;
+            for (name, field) in fields.iter_mut() {
+                match field {
+                    Value::Null => has_nulls = true,
+                    Value::Object(_) | Value::Array(_) => {
+                        if let Some(schema) = schema.field(name) {
+                            drop_nulls(field, schema);
+                        }
+                    }
+                    _ => {}
+                }
             }
-            drop_nulls(field, schema);
-            true
-        }),
+            // Seldom, and taking fields out of a map costs more than looking at them.
+            if has_nulls {
+                fields.retain(|name, field| !goes(name, field));
+            }
+        }
         Value::Array(items) => {
             if let Some(schema) = &schema.items {
                 items.iter_mut().for_each(|item| drop_nulls(item, schema));
@@ -48,7 +68,8 @@ fn fill(value: &mut Value, schema: &Schema) {
                 }
             }
             for (name, field) in fields.iter_mut() {
-                if let Some(schema) = schema.field(name) {
+                let is_open = field.is_null() || field.is_object() || field.is_array();
+                if let Some(schema) = schema.field(name).filter(|_| is_open) {
                     fill_element(field, schema);
                 }
             }

@@ -6,11 +6,14 @@ use serde_json::{Map, Value};
 
 use super::structural::{Additional, ListType, Schema};
 use crate::cause::{Cause, FieldPath};
-use crate::json::Ordered;
+use crate::json::{self, Ordered};
 
 /// A cause for every element that repeats an earlier one of its set or map.
 pub(super) fn check(object: &Value, schema: &Schema) -> Vec<Cause> {
     let mut causes = Vec::new();
+    if is_fine(object, schema) {
+        return causes;
+    }
     walk(object, schema, &mut FieldPath::default(), &mut causes);
     causes
 }
@@ -32,6 +35,45 @@ fn repeated<K: Ord>(keys: impl Iterator<Item = K>) -> Vec<usize> {
         }
     }
     repeated
+}
+
+/// Whether a short look finds nothing to complain about: no path is made, and short lists are compared
+/// element by element. A longer list is left to the long look.
+fn is_fine(value: &Value, schema: &Schema) -> bool {
+    if !schema.tells_apart {
+        return true;
+    }
+    match value {
+        Value::Object(fields) => fields.iter().all(|(name, field)| {
+            !(field.is_array() || field.is_object())
+                || schema.field(name).is_none_or(|schema| is_fine(field, schema))
+        }),
+        Value::Array(items) => {
+            let differ = match &schema.list_type {
+                Some(ListType::Set) => all_differ(items, json::equal),
+                Some(ListType::Map(keys)) => {
+                    let same = |left: &Value, right: &Value| {
+                        keys.iter().all(|key| match (left.get(key), right.get(key)) {
+                            (Some(left), Some(right)) => json::equal(left, right),
+                            (left, right) => left.is_none() && right.is_none(),
+                        })
+                    };
+                    items.iter().all(Value::is_object) && all_differ(items, same)
+                }
+                Some(ListType::Atomic) | None => true,
+            };
+            let inside = schema.items.as_deref();
+            differ && inside.is_none_or(|schema| items.iter().all(|item| is_fine(item, schema)))
+        }
+        _ => true,
+    }
+}
+
+fn all_differ(items: &[Value], same: impl Fn(&Value, &Value) -> bool) -> bool {
+    /// Comparing each with each is quicker than a map for this many.
+    const FEW: usize = 16;
+    let repeats = |(index, item)| items[..index].iter().any(|earlier| same(earlier, item));
+    items.len() <= FEW && !items.iter().enumerate().any(repeats)
 }
 
 fn walk(value: &Value, schema: &Schema, path: &mut FieldPath, causes: &mut Vec<Cause>) {

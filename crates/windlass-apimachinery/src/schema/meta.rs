@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use super::place::Place;
 use crate::json::type_name;
 
 /// What a field of `metadata` holds.
@@ -85,7 +86,7 @@ impl MetadataError {
 /// Clients written in Go send `creationTimestamp: null` with every object. The API server reads
 /// metadata into a struct and writes it again, which loses empty values; so do we. Only
 /// `managedFields: []` stays, because it is an order to forget who owns what.
-pub(super) fn prune_metadata(metadata: &mut Value, path: &str, unknown: &mut Vec<String>) {
+pub(super) fn prune_metadata(metadata: &mut Value, path: Place<'_>, unknown: &mut Vec<String>) {
     let Value::Object(fields) = metadata else { return };
     fields.retain(|name, value| {
         let Some((_, kind)) = OBJECT_META.iter().find(|(known, _)| known == name) else {
@@ -206,7 +207,7 @@ mod tests {
             "ownerReferences": [{"uid": "u", "color": "red", "controller": null}],
         });
         let mut unknown = Vec::new();
-        prune_metadata(&mut metadata, "metadata", &mut unknown);
+        prune_metadata(&mut metadata, Place::Field(&Place::Root, "metadata"), &mut unknown);
         let kept = json!({
             "name": "a", "managedFields": [], "generation": 0, "ownerReferences": [{"uid": "u"}],
         });

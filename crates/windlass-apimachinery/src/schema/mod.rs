@@ -11,6 +11,7 @@ mod format;
 mod listtype;
 mod meta;
 mod pattern;
+mod place;
 mod prune;
 mod ratchet;
 mod structural;

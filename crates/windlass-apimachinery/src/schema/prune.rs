@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::meta::prune_metadata;
+use super::place::Place;
 use super::structural::{Additional, Schema};
-use crate::cause::FieldPath;
 use crate::depth::{self, TooDeep};
 
 impl Schema {
@@ -15,22 +15,26 @@ impl Schema {
     /// without its empty ones.
     pub fn prune(&self, object: &mut Value) -> Result<Vec<String>, TooDeep> {
         depth::check(object)?;
+        Ok(self.prune_checked(object))
+    }
+
+    /// As [`prune`](Self::prune), for an object that [`depth::check`] accepts or that was just read.
+    pub fn prune_checked(&self, object: &mut Value) -> Vec<String> {
         let mut walk = Walk::default();
-        walk.prune(object, Some(self), true, false);
-        Ok(walk.finish())
+        walk.prune(object, Place::Root, Some(self), true, false);
+        walk.finish()
     }
 
     /// Drops what this schema does not know from a value that is not a whole object.
     pub(super) fn prune_value(&self, value: &mut Value) -> Vec<String> {
         let mut walk = Walk::default();
-        walk.prune(value, Some(self), false, false);
+        walk.prune(value, Place::Root, Some(self), false, false);
         walk.finish()
     }
 }
 
 #[derive(Default)]
 struct Walk {
-    path: FieldPath,
     unknown: Vec<String>,
 }
 
@@ -43,32 +47,43 @@ impl Walk {
     /// `schema` is absent below `additionalProperties: true` and for arrays without items: what is
     /// there is not described, so nothing in it is known.
     /// `keep` is what an array that preserves unknown fields passes on to its items.
-    fn prune(&mut self, value: &mut Value, schema: Option<&Schema>, root: bool, keep: bool) {
+    fn prune(
+        &mut self,
+        value: &mut Value,
+        place: Place<'_>,
+        schema: Option<&Schema>,
+        root: bool,
+        keep: bool,
+    ) {
         let keep_unknown = keep || schema.is_some_and(|schema| schema.preserve_unknown);
         match value {
             Value::Object(fields) => {
                 let is_resource = root || schema.is_some_and(|schema| schema.embedded_resource);
-                fields.retain(|name, field| {
-                    let mark = self.path.push(name);
-                    let mut is_known = true;
-                    if is_resource && matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
+                let is_built_in =
+                    |name: &str| is_resource && matches!(name, "apiVersion" | "kind" | "metadata");
+                let mut is_clean = true;
+                for (name, field) in fields.iter_mut() {
+                    let place = Place::Field(&place, name);
+                    if is_built_in(name) {
                         if name == "metadata" {
-                            prune_metadata(field, self.path.as_str(), &mut self.unknown);
+                            prune_metadata(field, place, &mut self.unknown);
                         }
-                    } else {
-                        match known(schema, name) {
-                            Known::As(schema) => self.prune(field, Some(schema), false, false),
-                            Known::Undescribed => self.prune(field, None, false, false),
-                            Known::No if keep_unknown => {}
-                            Known::No => {
-                                self.unknown.push(self.path.as_str().to_owned());
-                                is_known = false;
-                            }
+                        continue;
+                    }
+                    match known(schema, name) {
+                        Known::As(schema) => self.prune(field, place, Some(schema), false, false),
+                        Known::Undescribed => self.prune(field, place, None, false, false),
+                        Known::No if keep_unknown => {}
+                        Known::No => {
+                            self.unknown.push(place.to_string());
+                            is_clean = false;
                         }
                     }
-                    self.path.pop(mark);
-                    is_known
-                });
+                }
+                // Seldom, and taking fields out of a map costs more than looking at them.
+                if !is_clean {
+                    fields.retain(|name, _| is_built_in(name) || !matches!(known(schema, name), Known::No));
+                }
             }
             Value::Array(items) => {
                 let schema = schema.and_then(|schema| schema.items.as_deref());
@@ -76,9 +91,7 @@ impl Walk {
                     return;
                 }
                 for (index, item) in items.iter_mut().enumerate() {
-                    let mark = self.path.push_index(index);
-                    self.prune(item, schema, false, keep_unknown);
-                    self.path.pop(mark);
+                    self.prune(item, Place::Item(&place, index), schema, false, keep_unknown);
                 }
             }
             _ => {}

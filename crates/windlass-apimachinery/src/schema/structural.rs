@@ -1,13 +1,12 @@
 //! Structural schemas: the OpenAPI v3 of a CustomResourceDefinition, parsed into types.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Map, Value};
 
 use super::pattern::Pattern;
 use super::wellformed;
 use crate::cause::{Cause, FieldPath};
 use crate::depth;
+use crate::names::Names;
 
 /// A structural schema, or one node of it.
 ///
@@ -22,7 +21,7 @@ pub struct Schema {
     /// The value an absent field takes.
     pub default: Option<Value>,
     /// The declared fields.
-    pub properties: BTreeMap<String, Schema>,
+    pub properties: Names<Schema>,
     /// What undeclared fields may be; absent when there may be none.
     pub additional: Option<Additional>,
     /// The elements of an array.
@@ -35,6 +34,8 @@ pub struct Schema {
     pub int_or_string: bool,
     /// `x-kubernetes-list-type`; absent means atomic.
     pub list_type: Option<ListType>,
+    /// Whether this or anything inside it is a list whose elements are told apart.
+    pub(super) tells_apart: bool,
     /// `x-kubernetes-map-type: atomic`.
     pub atomic_map: bool,
     /// What a value must fulfil beyond its type.
@@ -209,7 +210,7 @@ fn parse(schema: &Value, path: &mut FieldPath, causes: &mut Vec<Cause>) -> Schem
     };
     let mut reader = Reader { keywords, path, causes };
     let int_or_string = reader.flag("x-kubernetes-int-or-string");
-    Schema {
+    let mut parsed = Schema {
         ty: reader.ty(),
         nullable: reader.flag("nullable"),
         default: keywords.get("default").cloned(),
@@ -220,10 +221,23 @@ fn parse(schema: &Value, path: &mut FieldPath, causes: &mut Vec<Cause>) -> Schem
         embedded_resource: reader.flag("x-kubernetes-embedded-resource"),
         int_or_string,
         list_type: reader.list_type(),
+        tells_apart: false,
         atomic_map: reader.text("x-kubernetes-map-type").as_deref() == Some("atomic"),
         checks: reader.checks(int_or_string),
         rules: reader.rules(),
-    }
+    };
+    parsed.tells_apart = tells_apart(&parsed);
+    parsed
+}
+
+fn tells_apart(schema: &Schema) -> bool {
+    let additional = match &schema.additional {
+        Some(Additional::Schema(schema)) => Some(schema.as_ref()),
+        _ => None,
+    };
+    let mut inside = schema.properties.values().chain(additional).chain(schema.items.as_deref());
+    matches!(schema.list_type, Some(ListType::Set | ListType::Map(_)))
+        || inside.any(|schema| schema.tells_apart)
 }
 
 /// Reads keywords one by one and remembers what was wrong with them.
@@ -296,20 +310,20 @@ impl Reader<'_> {
         Some(Box::new(schema))
     }
 
-    fn schemas_by_name(&mut self, keyword: &str) -> BTreeMap<String, Schema> {
+    fn schemas_by_name(&mut self, keyword: &str) -> Names<Schema> {
         let Some(fields) = self.get(keyword, "object", |value| value.as_object().cloned()) else {
-            return BTreeMap::new();
+            return Names::default();
         };
         let mark = self.path.push(keyword);
-        let mut schemas = BTreeMap::new();
+        let mut schemas = Vec::new();
         for (name, field) in fields {
             let field_mark = self.path.push_key(&name);
             let schema = parse(&field, self.path, self.causes);
             self.path.pop(field_mark);
-            schemas.insert(name, schema);
+            schemas.push((name, schema));
         }
         self.path.pop(mark);
-        schemas
+        schemas.into_iter().collect()
     }
 
     fn schemas(&mut self, keyword: &str) -> Vec<Schema> {

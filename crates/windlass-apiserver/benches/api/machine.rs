@@ -1,5 +1,7 @@
 //! The objects of the benchmark, and the requests about them.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use http::Request;
 use http::header::CONTENT_TYPE;
@@ -18,26 +20,27 @@ pub(crate) const COLLECTION: &str = "/apis/bench.test/v1/namespaces/default/mach
 
 /// A request to do something to one object, as the `round`th change of it.
 pub(crate) fn request(verb: Verb, number: usize, round: usize) -> Request<Full<Bytes>> {
+    static COMPACT: LazyLock<[String; 2]> = LazyLock::new(|| [MACHINE, STATUS].map(compact));
+    let [machine, status] = &*COMPACT;
     let name = format!("machine-{number:06}");
-    let fill =
-        |template: &str| compact(&template.replace("NAME", &name).replace("REVISION", &round.to_string()));
+    let fill = |template: &str| template.replace("NAME", &name).replace("REVISION", &round.to_string());
     let object = format!("{COLLECTION}/{name}");
     let (method, uri, content, body) = match verb {
         Verb::Create => {
-            ("POST", format!("{COLLECTION}?fieldManager=creator"), "application/json", fill(MACHINE))
+            ("POST", format!("{COLLECTION}?fieldManager=creator"), "application/json", fill(machine))
         }
         Verb::Get => ("GET", object, "", String::new()),
         Verb::PatchStatus => (
             "PATCH",
             format!("{object}/status?fieldManager=controller"),
             "application/merge-patch+json",
-            fill(STATUS),
+            fill(status),
         ),
         Verb::Apply => (
             "PATCH",
             format!("{object}?fieldManager=applier&force=true"),
             "application/apply-patch+yaml",
-            fill(MACHINE),
+            fill(machine),
         ),
         Verb::Delete => ("DELETE", object, "", String::new()),
     };

@@ -1,5 +1,7 @@
 //! JSON as the API writes it: a fixed order of keys, and a gap where the revision goes.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
@@ -85,8 +87,7 @@ impl Writer {
 
     fn value(&mut self, value: &Value) {
         match value {
-            // Sorted here because the map keeps insertion order when any crate of the build asks for it.
-            Value::Object(fields) if fields.keys().is_sorted() => {
+            Value::Object(fields) if *MAPS_ARE_SORTED || fields.keys().is_sorted() => {
                 let fields = fields.iter().map(|(name, field)| (name.as_str(), field));
                 self.fields(fields, |writer, _, field| writer.value(field));
             }
@@ -132,8 +133,7 @@ impl Writer {
     }
 
     fn text(&mut self, text: &str) {
-        let needs_escape = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-        if text.as_bytes().iter().any(needs_escape) {
+        if needs_escape(text.as_bytes()) {
             // Writing a string to a vector cannot fail.
             let _ = serde_json::to_writer(&mut self.out, text);
             return;
@@ -145,6 +145,26 @@ impl Writer {
 }
 
 const REVISION: &str = "resourceVersion";
+
+/// Whether maps sort their keys. They keep the order of insertion if any crate of the build asks for it.
+static MAPS_ARE_SORTED: LazyLock<bool> = LazyLock::new(|| {
+    let map: Map<String, Value> = ["b", "a"].map(|name| (name.to_owned(), Value::Null)).into_iter().collect();
+    map.keys().is_sorted()
+});
+
+/// Whether a text has a character that JSON must escape; looks at eight bytes at a time.
+fn needs_escape(text: &[u8]) -> bool {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    const TOPS: u64 = ONES << 7;
+    // A byte below `limit` borrows from its top bit, which the bytes of other scripts have set already.
+    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & TOPS;
+    let is = |word: u64, byte: u8| below(word ^ (ONES * u64::from(byte)), 1);
+    let (words, rest) = text.as_chunks::<8>();
+    words.iter().any(|word| {
+        let word = u64::from_le_bytes(*word);
+        (below(word, 0x20) | is(word, b'"') | is(word, b'\\')) != 0
+    }) || rest.iter().any(|byte| *byte < 0x20 || matches!(byte, b'"' | b'\\'))
+}
 
 fn sorted(fields: &Map<String, Value>) -> Vec<(&str, &Value)> {
     let mut fields: Vec<(&str, &Value)> = fields.iter().map(|(name, field)| (name.as_str(), field)).collect();
@@ -222,6 +242,24 @@ mod tests {
             let stamped = stamped(&object, Layout::ByName);
             assert_eq!(stamped.before, r#"{"metadata":{"name":"n","resourceVersion":""#);
             assert_eq!(stamped.after, r#"","uid":"u"},"spec":{"metadata":{"resourceVersion":"x"}}}"#);
+        }
+    }
+
+    #[test]
+    fn exactly_the_texts_that_need_it_are_escaped() {
+        for byte in 0..=u8::MAX {
+            for before in 0..17 {
+                let text: String = [
+                    "é".repeat(before / 2).as_str(),
+                    &"x".repeat(before),
+                    &char::from(byte).to_string(),
+                    "y~ ",
+                ]
+                .concat();
+                let expected = serde_json::to_string(&text).unwrap();
+                assert_eq!(canonical(&Value::from(text.as_str()), Layout::ByName), expected, "{text:?}");
+                assert_eq!(needs_escape(text.as_bytes()), expected.len() != text.len() + 2, "{text:?}");
+            }
         }
     }
 

@@ -78,10 +78,9 @@ impl Definitions {
         if resource.verbs != Verbs::CreateOnly {
             let list = self.list(resource, &name);
             self.schemas.insert(format!("{name}List"), list);
-            for name in ["DeleteOptions", "Status"] {
-                self.add_meta(name);
-            }
+            self.add_meta("DeleteOptions");
         }
+        self.add_meta("Status");
     }
 
     pub(super) fn finish(self) -> Map<String, Value> {

@@ -39,6 +39,9 @@ pub(super) fn add(resource: &Resource, flavour: Flavour, paths: &mut Map<String,
     paths.insert(object, operations.path(&all, true));
 }
 
+/// What every failure is answered with.
+const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
+
 struct Operations<'a> {
     resource: &'a Resource,
     flavour: Flavour,
@@ -63,18 +66,9 @@ impl Operations<'_> {
 
     fn operation(&self, action: &str) -> Value {
         let Resource { group, version, kind: name, .. } = self.resource;
-        let schema = match action {
-            "list" => format!("{}List", schema_name(self.resource)),
-            _ => schema_name(self.resource),
-        };
-        let reference = self.flavour.reference(&schema);
-        let content = json!({"application/json": {"schema": reference}});
-        let response = match self.flavour {
-            Flavour::V2 => json!({"description": "OK", "schema": reference}),
-            Flavour::V3 => json!({"description": "OK", "content": content}),
-        };
+        let reference = self.flavour.reference(&schema_name(self.resource));
         let mut operation = json!({
-            "responses": {"200": response},
+            "responses": self.responses(action),
             "x-kubernetes-action": action,
             "x-kubernetes-group-version-kind": kind(group, version, name),
         });
@@ -88,12 +82,58 @@ impl Operations<'_> {
             parameters.push(json!({"name": "body", "in": "body", "required": true, "schema": reference}));
         }
         if writes && self.flavour == Flavour::V3 {
-            operation["requestBody"] = json!({"content": content});
+            operation["requestBody"] = json!({"content": self.request(action)});
         }
         if !parameters.is_empty() {
             operation["parameters"] = parameters.into();
         }
         operation
+    }
+
+    /// What an operation answers: the object, or what else there is to say.
+    fn responses(&self, action: &str) -> Value {
+        let name = schema_name(self.resource);
+        let object = self.flavour.reference(&name);
+        let status = self.flavour.reference(STATUS);
+        let schema = match (action, self.flavour) {
+            ("list" | "deletecollection", _) => self.flavour.reference(&format!("{name}List")),
+            ("delete", Flavour::V2) => status.clone(),
+            // The object, if it waits for something before it goes.
+            ("delete", Flavour::V3) => json!({"anyOf": [status, object]}),
+            _ => object,
+        };
+        let response = |description: &str, schema: &Value| match self.flavour {
+            Flavour::V2 => json!({"description": description, "schema": schema}),
+            Flavour::V3 => {
+                json!({"description": description, "content": {"application/json": {"schema": schema}}})
+            }
+        };
+        let mut responses = json!({"200": response("OK", &schema)});
+        if matches!(action, "post" | "put" | "patch") {
+            responses["201"] = response("Created", &schema);
+        }
+        if self.flavour == Flavour::V3 {
+            responses["default"] = response("Why it was not done", &status);
+        }
+        responses
+    }
+
+    /// What a write may send, by media type.
+    fn request(&self, action: &str) -> Value {
+        let object = json!({"schema": self.flavour.reference(&schema_name(self.resource))});
+        if action != "patch" {
+            return json!({"application/json": object, "application/yaml": object});
+        }
+        let patch = json!({"schema": {"type": "object"}});
+        let mut content = json!({
+            "application/apply-patch+yaml": object,
+            "application/json-patch+json": {"schema": {"type": "array", "items": {"type": "object"}}},
+            "application/merge-patch+json": patch,
+        });
+        if !self.resource.strategy.custom {
+            content["application/strategic-merge-patch+json"] = patch;
+        }
+        content
     }
 
     fn in_query(&self, name: &str) -> Value {

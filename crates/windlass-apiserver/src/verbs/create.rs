@@ -112,7 +112,7 @@ impl Call {
             let manager = self.manager();
             object = self.with_fields(Part::Object, |fields| {
                 prepare::remove_owners(&mut object);
-                fields.update(&self.blank(), object, &manager, now)
+                fields.update_checked(&self.blank(), object, &manager, now)
             });
         }
         prepare::new_object(self, &mut object);
@@ -175,13 +175,12 @@ impl Call {
         Ok(Some((key, namespace.revision())))
     }
 
-    /// Drops what the schema does not know, and fills in defaults.
+    /// Drops what the schema does not know, and fills in defaults. How deep the outcome is, validation tells.
     pub(super) fn tidy(&self, object: &mut Value, warnings: &mut Vec<String>) -> Result<(), Failure> {
-        let too_deep = |error: crate::machinery::depth::TooDeep| Failure::bad_request(error.to_string());
         if let Some(schema) = &self.resource.schema {
-            let unknown = schema.schema.prune(object).map_err(too_deep)?;
+            let unknown = schema.schema.prune_checked(object);
             self.complain(warnings, unknown.iter().map(|field| format!("unknown field {field:?}")))?;
-            schema.schema.apply_defaults(object).map_err(too_deep)?;
+            schema.schema.apply_defaults_checked(object);
         } else {
             prepare::drop_empty_metadata(object);
         }

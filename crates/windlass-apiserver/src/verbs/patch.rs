@@ -10,7 +10,9 @@ use super::update::Part;
 use super::{Call, Written};
 use crate::api::{Failure, PatchFormat, StatusCause};
 use crate::decode::{self, Document};
-use crate::machinery::{ApplyError, Cause, JsonPatch, JsonPatchError, merge_patch, strategic_merge_patch};
+use crate::machinery::{
+    ApplyError, Cause, JsonPatch, JsonPatchError, merge_patch_checked, strategic_merge_patch,
+};
 use crate::response::Reply;
 
 /// A patch that was read and can be applied any number of times.
@@ -115,8 +117,7 @@ impl Call {
         if let Some(schema) = self.resource.schema.as_ref().filter(|_| config["kind"] == *self.resource.kind)
         {
             let given = config.pointer("/metadata/managedFields").cloned();
-            let unknown =
-                schema.schema.prune(&mut config).map_err(|error| Failure::bad_request(error.to_string()))?;
+            let unknown = schema.schema.prune_checked(&mut config);
             self.complain(&mut warnings, unknown.iter().map(|field| format!("unknown field {field:?}")))?;
             if let Some(given) = given {
                 config["metadata"]["managedFields"] = given;
@@ -135,8 +136,9 @@ impl Call {
         }
         let force = self.query.force.unwrap_or_default();
         let merge = |live: &Value| -> Result<Value, Failure> {
-            let applied = self
-                .with_fields(part, |fields| fields.apply(live, &config, manager, force, self.timestamp()));
+            let now = self.timestamp();
+            let applied =
+                self.with_fields(part, |fields| fields.apply_checked(live, &config, manager, force, now));
             applied.map_err(|error| self.apply_failure(error))
         };
         let result = self.rewrite(part, Ownership::Recorded, &mut warnings, merge).await;
@@ -211,9 +213,8 @@ impl Patch {
     fn apply(&self, call: &Call, old: &Value) -> Result<Value, Failure> {
         match self {
             Self::Json(patch) => patch.apply(old).map_err(json_failure),
-            Self::Merge(patch) => {
-                merge_patch(old, patch).map_err(|error| Failure::bad_request(error.to_string()))
-            }
+            // What comes out of it is checked.
+            Self::Merge(patch) => Ok(merge_patch_checked(old, patch)),
             Self::Strategic(patch) => {
                 let api_version = call.resource.api_version();
                 strategic_merge_patch(&api_version, &call.resource.kind, old, patch)

@@ -78,6 +78,13 @@ pub(super) fn default_object(call: &Call, object: &mut Value) {
         }
         Behaviour::Secret => default_secret(object),
         Behaviour::Definition => crd::apply_defaults(object),
+        // Required, and never absent in what the API server answers.
+        Behaviour::Event => {
+            let about = if call.resource.group.is_empty() { "involvedObject" } else { "regarding" };
+            if object[about].is_null() {
+                object[about] = json!({});
+            }
+        }
         Behaviour::Service => {
             for (field, value) in [("type", "ClusterIP"), ("sessionAffinity", "None")] {
                 if object["spec"].is_object() && object["spec"][field].is_null() {

@@ -137,7 +137,7 @@ impl Call {
         self.tidy(&mut object, warnings)?;
         if ownership == Ownership::Creator && part != Part::Scale {
             let (manager, now) = (self.manager(), self.timestamp());
-            object = self.with_fields(part, |fields| fields.update(old, object, &manager, now));
+            object = self.with_fields(part, |fields| fields.update_checked(old, object, &manager, now));
         }
         prepare::changed_object(self, part, old, &mut object);
         self.validate(&object, Some(old))?;

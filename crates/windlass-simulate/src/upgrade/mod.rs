@@ -121,7 +121,7 @@ fn without_path(world: &World, key: &ObjectKey) -> Option<String> {
 }
 
 /// Whether all machines of a cluster have a version and are available, and nothing about the topology is open.
-pub(crate) fn is_at(world: &World, key: &ObjectKey, version: &Version) -> bool {
+pub fn is_at(world: &World, key: &ObjectKey, version: &Version) -> bool {
     let Some(cluster) = world.get::<Cluster>(key) else { return false };
     let reconciled = cluster
         .status

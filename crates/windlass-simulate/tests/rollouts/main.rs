@@ -6,5 +6,6 @@ mod bad_input;
 mod crash;
 mod lifecycle;
 mod limits;
+mod schedules;
 mod support;
 mod trouble;

@@ -338,3 +338,17 @@ fn a_batch_is_complete_when_all_who_are_expected_have_come_or_time_is_up() {
     assert!(gather(Vec::new(), &requests, Patience { wait: day, expected: 9 }).is_none());
     assert_eq!(gather(vec![request()], &requests, Patience { wait: day, expected: 9 }).unwrap().len(), 1);
 }
+
+#[test]
+fn a_batch_that_waited_in_vain_is_followed_by_some_that_do_not_wait() {
+    let patience = Patience { wait: Duration::from_millis(5), expected: 64 };
+    let mut trust = Trust::default();
+    trust.learn(patience, 32, 60);
+    assert_eq!(trust.grant(patience), patience, "most of them came");
+    trust.learn(patience, 32, 40);
+    for _ in 0..Trust::PAUSE {
+        assert_eq!(trust.grant(patience), Patience::default());
+        trust.learn(Patience::default(), 32, 32);
+    }
+    assert_eq!(trust.grant(patience), patience, "it is tried again");
+}

@@ -1,7 +1,7 @@
 //! `windlass simulate rollout`: what a change of worker machines does, machine by machine.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
@@ -71,10 +71,8 @@ enum StrategyName {
 pub(crate) fn run(command: &RolloutCommand) -> Result<(), Failure> {
     let options = options(command)?;
     let mut last_said = Instant::now();
-    // Whoever does not look has nothing of it, and scripts get the same lines however fast the machine is.
-    let watched = std::io::stderr().is_terminal();
     let report = rollout(&options, |progress| {
-        if watched && last_said.elapsed() >= SAY_EVERY {
+        if last_said.elapsed() >= SAY_EVERY {
             last_said = Instant::now();
             say(progress);
         }
@@ -116,8 +114,12 @@ fn options(command: &RolloutCommand) -> Result<RolloutOptions, Failure> {
     Ok(options)
 }
 
-/// Tells on standard error how far it is.
+/// Tells on standard error how far it is, if somebody watches: how much is told depends on the machine's speed, and a
+/// file should have the same in it every time.
 fn say(progress: Progress<'_>) {
+    if !std::io::stderr().is_terminal() {
+        return;
+    }
     let line = match progress {
         Progress::Preparing(counts) => {
             format!("preparing: {} machines, {} available", counts.machines, counts.available)

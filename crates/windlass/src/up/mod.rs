@@ -61,6 +61,9 @@ pub(crate) struct UpCommand {
     /// Store objects without the defaults and checks of Cluster API
     #[arg(long, env = "WINDLASS_NO_ADMISSION", value_parser = FalseyValueParser::new())]
     no_admission: bool,
+    /// Address of /healthz, /readyz and /metrics, plain HTTP; port 0 picks one
+    #[arg(long, value_name = "IP:PORT", env = "WINDLASS_METRICS_LISTEN")]
+    metrics_listen: Option<SocketAddr>,
     /// What to log: error, warn, info, debug or trace; also for parts, as in warn,windlass_dev=debug [default: info]
     #[arg(long, value_name = "LEVEL", env = "WINDLASS_LOG_LEVEL")]
     log_level: Option<String>,
@@ -88,6 +91,9 @@ fn failed(error: UpError) -> Failure {
 
 fn ready(up: &Up) -> String {
     let mut text = format!("Ready: {}\n", up.url());
+    if let Some(address) = up.diagnostics() {
+        text.push_str(&format!("Metrics: http://{address}/metrics\n"));
+    }
     if let Some(path) = up.kubeconfig() {
         let path = path.display();
         text.push_str(&format!(

@@ -37,6 +37,7 @@ struct File {
     controllers: Option<Vec<String>>,
     dev_provider: Option<bool>,
     admission: Option<bool>,
+    metrics_listen: Option<SocketAddr>,
     log_level: Option<String>,
     log_format: Option<LogFormat>,
 }
@@ -76,6 +77,7 @@ impl Settings {
             controllers,
             has_dev_provider: !command.no_dev_provider && file.dev_provider != Some(false),
             has_admission: !command.no_admission && file.admission != Some(false),
+            diagnostics: command.metrics_listen.or(file.metrics_listen),
             ..UpOptions::new(data, listen)
         };
         Ok(Self {

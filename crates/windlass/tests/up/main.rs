@@ -6,6 +6,7 @@
     reason = "a failing helper fails the test"
 )]
 
+mod kills;
 mod kubectl;
 mod process;
 mod settings;

@@ -36,17 +36,17 @@ fn the_schema_of_the_transcripts_is_accepted_and_understood() {
         },
     }));
     let schema = Schema::from_crd(&schema, "root").unwrap();
-    let spec = &schema.properties["f"];
+    let spec = schema.properties.get("f").unwrap();
     assert_eq!(
-        spec.properties["ports"].list_type,
+        spec.properties.get("ports").unwrap().list_type,
         Some(ListType::Map(vec!["port".into(), "protocol".into()]))
     );
-    assert_eq!(spec.properties["size"].default, Some(json!(10)));
-    assert_eq!(spec.properties["size"].ty, Some(Type::Integer));
+    assert_eq!(spec.properties.get("size").unwrap().default, Some(json!(10)));
+    assert_eq!(spec.properties.get("size").unwrap().ty, Some(Type::Integer));
     assert_eq!(spec.checks.required, ["color"]);
-    assert!(spec.properties["raw"].preserve_unknown);
-    assert!(spec.properties["ios"].int_or_string);
-    assert!(spec.properties["nul"].nullable);
+    assert!(spec.properties.get("raw").unwrap().preserve_unknown);
+    assert!(spec.properties.get("ios").unwrap().int_or_string);
+    assert!(spec.properties.get("nul").unwrap().nullable);
 }
 
 #[test]

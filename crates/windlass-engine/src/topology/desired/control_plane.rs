@@ -60,7 +60,7 @@ pub(super) fn build(
         name,
         labels: labels.clone(),
         annotations: metadata.annotations.clone(),
-        owner: Some(inputs.owner()),
+        owner: Some(inputs.controlling_owner()),
     };
     let mut control_plane = clone::object(&patched(&inputs.blueprint.control_plane)?, identity);
     let spec = object(&mut control_plane, &["spec"]);

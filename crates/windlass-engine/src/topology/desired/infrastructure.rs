@@ -30,7 +30,7 @@ pub(super) fn build(
         name,
         labels: inputs.labels(),
         annotations: BTreeMap::new(),
-        owner: Some(inputs.owner()),
+        owner: Some(inputs.controlling_owner()),
     };
     Ok(clone::object(&template, identity))
 }

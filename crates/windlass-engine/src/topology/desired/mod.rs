@@ -183,6 +183,15 @@ impl<'a> Inputs<'a> {
         })
     }
 
+    /// The Cluster as the owner that controls an object. The Cluster's own controller says the same of its
+    /// infrastructure and its control plane: with anything else, the two would undo each other's writes forever.
+    fn controlling_owner(&self) -> Value {
+        let mut owner = self.owner();
+        owner["controller"] = json!(true);
+        owner["blockOwnerDeletion"] = json!(true);
+        owner
+    }
+
     /// The labels that everything of a topology has.
     fn labels(&self) -> BTreeMap<String, String> {
         [

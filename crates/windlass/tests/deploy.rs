@@ -1,0 +1,316 @@
+//! The manifests in `deploy/`: they are whole, and the controllers can do their work with exactly the rights they give.
+
+#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{HeaderValue, Request};
+use kube::Client;
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+};
+use kube::client::Body;
+use serde_json::{Value, json};
+use windlass_api::cluster::{Cluster, Machine};
+use windlass_apiserver::{ApiServer, Clock};
+use windlass_controllers::admission::{ADMITTED, AdmissionWebhook, ObjectLookUp};
+use windlass_dev::Provider;
+use windlass_plane::{Candidate, LeaderOptions, Plane, Selection, install};
+use windlass_reconcile::{Manager, Options};
+use windlass_simulate::{SimulatedExtension, TopologyManifests};
+use windlass_store::{History, Store};
+
+const ACCOUNT: &str = "system:serviceaccount:windlass-system:windlass";
+
+fn deploy(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file)
+}
+
+fn documents(file: &str) -> Vec<Value> {
+    serde_saphyr::from_multiple(&std::fs::read_to_string(deploy(file)).unwrap()).unwrap()
+}
+
+fn texts(value: &Value) -> Vec<&str> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+#[test]
+fn the_definitions_are_those_of_this_program() {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_windlass")).arg("crds").output().unwrap();
+    let now = String::from_utf8(output.stdout).unwrap();
+    if std::env::var_os("TRYCMD").is_some_and(|mode| mode == "overwrite") {
+        std::fs::write(deploy("crds.yaml"), &now).unwrap();
+    }
+    let kept = std::fs::read_to_string(deploy("crds.yaml")).unwrap();
+    assert!(kept == now, "deploy/crds.yaml is out of date: cargo xtask bless writes it anew");
+}
+
+#[test]
+fn the_parts_fit_together() {
+    let kustomization = &documents("kustomization.yaml")[0];
+    let listed: BTreeSet<String> =
+        texts(&kustomization["resources"]).into_iter().map(str::to_owned).collect();
+    let mut found: BTreeSet<String> = std::fs::read_dir(deploy(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    found.remove("kustomization.yaml");
+    assert_eq!(listed, found, "every file is listed, and every listed file is there");
+
+    let (deployment, service) = (&documents("deployment.yaml")[0], &documents("service.yaml")[0]);
+    let pod = &deployment["spec"]["template"];
+    assert_eq!(service["spec"]["selector"], pod["metadata"]["labels"]);
+    assert_eq!(deployment["spec"]["selector"]["matchLabels"], pod["metadata"]["labels"]);
+    let container = &pod["spec"]["containers"][0];
+    let ports: BTreeSet<&str> =
+        container["ports"].as_array().unwrap().iter().map(|port| port["name"].as_str().unwrap()).collect();
+    for port in service["spec"]["ports"].as_array().unwrap() {
+        assert!(ports.contains(port["targetPort"].as_str().unwrap()), "{port}");
+    }
+    let account = documents("rbac.yaml").into_iter().find(|found| found["kind"] == "ServiceAccount").unwrap();
+    assert_eq!(pod["spec"]["serviceAccountName"], account["metadata"]["name"]);
+    for configuration in documents("webhooks.yaml") {
+        let reference = &configuration["webhooks"][0]["clientConfig"]["service"];
+        assert_eq!(reference["name"], service["metadata"]["name"]);
+        assert_eq!(reference["namespace"], service["metadata"]["namespace"]);
+    }
+    let secret = &pod["spec"]["volumes"][0]["secret"]["secretName"];
+    let certificate = documents("certificate.yaml").into_iter().find(|found| found["kind"] == "Certificate");
+    assert_eq!(certificate.unwrap()["spec"]["secretName"], *secret);
+
+    // The program understands its arguments: nothing is wrong but that there is no API.
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_windlass"));
+    command.args(texts(&container["args"])).args(["--kubeconfig", "/nowhere/kubeconfig"]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("cannot use the kubeconfig"), "{said}");
+}
+
+#[test]
+fn webhooks_are_asked_about_what_the_rules_are_for() {
+    let admitted: BTreeSet<(String, String)> =
+        ADMITTED.iter().map(|(group, resource)| ((*group).to_owned(), (*resource).to_owned())).collect();
+    for configuration in documents("webhooks.yaml") {
+        let rules = configuration["webhooks"][0]["rules"].as_array().unwrap().clone();
+        let asked: BTreeSet<(String, String)> = rules
+            .iter()
+            .flat_map(|rule| {
+                let group = rule["apiGroups"][0].as_str().unwrap().to_owned();
+                texts(&rule["resources"])
+                    .into_iter()
+                    .map(move |it| (group.clone(), it.to_owned()))
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(asked, admitted, "{}", configuration["kind"]);
+    }
+}
+
+async fn apply(client: &Client, object: &Value) {
+    let api_version = object["apiVersion"].as_str().unwrap();
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let kind = GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
+    let resource = ApiResource::from_gvk(&kind);
+    let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let name = object["metadata"]["name"].as_str().unwrap();
+    api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(object)).await.unwrap();
+}
+
+/// Acts as the ServiceAccount, and remembers what is asked and what is refused.
+fn restricted(
+    client: Client,
+    asked: Arc<Mutex<BTreeSet<String>>>,
+    refused: Arc<Mutex<BTreeSet<String>>>,
+) -> Client {
+    let service = tower::service_fn(move |mut request: Request<Body>| {
+        let (client, asked, refused) = (client.clone(), Arc::clone(&asked), Arc::clone(&refused));
+        request.headers_mut().insert("Impersonate-User", HeaderValue::from_static(ACCOUNT));
+        async move {
+            let what = format!("{} {}", request.method(), request.uri());
+            let response = client.send(request).await?;
+            asked.lock().unwrap().insert(what.clone());
+            if response.status() == 403 {
+                refused.lock().unwrap().insert(what);
+            }
+            Ok::<_, kube::Error>(response)
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_needs_the_rights_that_are_given_and_no_others() {
+    let now: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let clock = Clock::starting_at(now.into());
+    let options = windlass_apiserver::Options::new().seed(1).clock(clock.clone());
+    let server = ApiServer::start(Store::in_memory(History::default()), options).await.unwrap();
+    install(&server, windlass_api::crds::manifests()).await.unwrap();
+    let admin = Client::new(server.service(), "default");
+    for file in ["namespace.yaml", "rbac.yaml"] {
+        for object in documents(file) {
+            apply(&admin, &object).await;
+        }
+    }
+    let (asked, refused) = (Arc::new(Mutex::default()), Arc::new(Mutex::<BTreeSet<String>>::default()));
+    let client = restricted(admin.clone(), Arc::clone(&asked), Arc::clone(&refused));
+
+    // The provider is somebody else, with rights of its own.
+    let manager_options = || Options::new().seed(1).clock(windlass_reconcile::Clock::starting_at(now));
+    let provider = Provider::new(clock, 1);
+    let outside = Manager::new(admin.clone(), manager_options());
+    provider.register(&outside);
+    let _outside = outside.start();
+    let extension = SimulatedExtension::new();
+    let manager = Manager::new(client.clone(), manager_options());
+    let plane = Plane { client: client.clone(), hooks: extension.client(), provider: Some(provider) };
+    plane.register_controllers(&manager, &Selection::all());
+    let _running = manager.start();
+    let mut candidate =
+        Candidate::new(client.clone(), LeaderOptions::new("windlass-system", "windlass", "test"));
+    candidate.lead().await;
+    candidate.resign().await;
+
+    apply(&admin, &SimulatedExtension::config()).await;
+    let manifests = TopologyManifests::new("c1", "v1.31.0", 1)
+        .machine_deployment("a", 2)
+        .machine_pool("p", 1)
+        .versions(["v1.31.0", "v1.32.0"]);
+    for object in manifests.objects() {
+        apply(&admin, &object).await;
+    }
+    let check = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
+        "metadata": {"name": "c1-a", "namespace": "default"},
+        "spec": {"clusterName": "c1", "selector": {"matchLabels": {"cluster.x-k8s.io/cluster-name": "c1"}},
+            "checks": {"unhealthyNodeConditions": [{"type": "Ready", "status": "False", "timeoutSeconds": 60}]}}});
+    apply(&admin, &check).await;
+    until(&admin, "v1.31.0", 3, &refused).await;
+    let api: Api<Cluster> = Api::default_namespaced(admin.clone());
+    review(&client, &api.get("c1").await.unwrap()).await;
+    let patch = Patch::Merge(json!({"spec": {"topology": {"version": "v1.32.0"}}}));
+    api.patch("c1", &PatchParams::default(), &patch).await.unwrap();
+    until(&admin, "v1.32.0", 3, &refused).await;
+    api.delete("c1", &DeleteParams::default()).await.unwrap();
+    for _ in 0..600 {
+        if api.get_opt("c1").await.unwrap().is_none() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(*refused.lock().unwrap(), BTreeSet::new(), "the controllers may not do what they need to do");
+    assert!(api.get_opt("c1").await.unwrap().is_none(), "{:#?}", manager.failing());
+    assert_eq!(unused(&asked.lock().unwrap()), Vec::<String>::new(), "rights that nobody uses");
+}
+
+/// Asks the webhook about a new version, as an API server would.
+async fn review(client: &Client, cluster: &Cluster) {
+    let webhook = AdmissionWebhook::new(ObjectLookUp::with_client(client.clone()));
+    let old = serde_json::to_value(cluster).unwrap();
+    let mut new = old.clone();
+    new["spec"]["topology"]["version"] = json!("v1.32.0");
+    let request = json!({"uid": "1", "operation": "UPDATE", "namespace": "default", "name": "c1",
+        "resource": {"group": "cluster.x-k8s.io", "version": "v1beta2", "resource": "clusters"},
+        "object": new, "oldObject": old});
+    for mutating in [true, false] {
+        let answer =
+            webhook.review(mutating, json!({"request": request}).to_string().as_bytes()).await.unwrap();
+        assert_eq!(answer["response"]["allowed"], true, "{answer}");
+    }
+}
+
+/// Rights that this upgrade does not need, and why they are there all the same. A kube-apiserver also asks for `create`
+/// where a patch applies an object that is not there.
+const EXCUSED: &[(&str, &str)] = &[
+    ("get machines.cluster.x-k8s.io", "a creation that was answered by nobody is looked for"),
+    ("delete machinehealthchecks.cluster.x-k8s.io", "a topology that has none any more"),
+    ("get *.bootstrap.cluster.x-k8s.io", "templates of remediation and of clones that are not cached"),
+    ("get *.infrastructure.cluster.x-k8s.io", "the same"),
+    ("patch extensionconfigs.runtime.cluster.x-k8s.io", "certificates that come from a Secret"),
+    ("patch secrets.", "kubeconfigs whose certificate is about to expire"),
+    ("get namespaces.", "extensions that are for some namespaces only"),
+];
+
+/// What was asked, as a rule would allow it: group, resource with its subresource, verb.
+fn as_right(asked: &str) -> Option<(String, String, &'static str)> {
+    let (method, uri) = asked.split_once(' ')?;
+    let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let mut parts: Vec<&str> = path.split('/').collect();
+    let group = match parts.first()? {
+        &"api" => parts.drain(..2).next().map(|_| String::new())?,
+        _ => parts.drain(..3).nth(1)?.to_owned(),
+    };
+    if parts.first() == Some(&"namespaces") && parts.len() > 2 {
+        parts.drain(..2);
+    }
+    let resource = match parts.get(2) {
+        Some(sub) => format!("{}/{sub}", parts[0]),
+        None => (*parts.first()?).to_owned(),
+    };
+    let verb = match method {
+        "GET" if query.contains("watch=true") => "watch",
+        "GET" if parts.len() > 1 => "get",
+        "GET" => "list",
+        "POST" => "create",
+        "PUT" => "update",
+        "PATCH" => "patch",
+        _ => "delete",
+    };
+    Some((group, resource, verb))
+}
+
+/// Verbs of rules that no request was for.
+fn unused(asked: &BTreeSet<String>) -> Vec<String> {
+    let used: BTreeSet<_> = asked.iter().filter_map(|asked| as_right(asked)).collect();
+    let roles = documents("rbac.yaml").into_iter().filter(|found| found["rules"].is_array());
+    let mut unused = Vec::new();
+    for rule in roles.flat_map(|role| role["rules"].as_array().unwrap().clone()) {
+        let group = rule["apiGroups"][0].as_str().unwrap();
+        for resource in texts(&rule["resources"]) {
+            for verb in texts(&rule["verbs"]) {
+                let matches = |(asked_group, asked_resource, asked_verb): &(String, String, &str)| {
+                    asked_group == group
+                        && (resource == "*" || asked_resource == resource)
+                        && *asked_verb == verb
+                };
+                let right = format!("{verb} {resource}.{group}");
+                let applied = verb == "create" && texts(&rule["verbs"]).contains(&"patch");
+                let excused = EXCUSED.iter().any(|(excused, _)| *excused == right);
+                if !used.iter().any(matches) && !applied && !excused {
+                    unused.push(right);
+                }
+            }
+        }
+    }
+    unused
+}
+
+/// Waits until so many machines run a version and are available.
+async fn until(client: &Client, version: &str, machines: usize, refused: &Mutex<BTreeSet<String>>) {
+    let api: Api<Machine> = Api::default_namespaced(client.clone());
+    let is_done = |machine: &Machine| {
+        let available =
+            machine.status.conditions.iter().any(|it| it.type_ == "Available" && it.status == "True");
+        available && machine.status.node_info.as_ref().is_some_and(|info| info.kubelet_version == version)
+    };
+    for _ in 0..3600 {
+        let items = api.list(&ListParams::default()).await.unwrap().items;
+        if items.len() >= machines && items.iter().all(is_done) {
+            return;
+        }
+        assert_eq!(
+            *refused.lock().unwrap(),
+            BTreeSet::new(),
+            "the controllers may not do what they need to do"
+        );
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let items = api.list(&ListParams::default()).await.unwrap().items;
+    assert_eq!(items.len(), machines, "not all are at {version}");
+    assert!(items.iter().all(is_done), "not all are at {version}: {items:#?}");
+}

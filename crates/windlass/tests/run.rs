@@ -1,0 +1,225 @@
+//! `windlass run` against a `windlass serve`, both as processes, over HTTPS.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a failing helper fails the test")]
+
+use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use windlass_extension::DevelopmentCertificate;
+
+/// A process that says on its standard output how far it is, ended when it goes out of scope.
+struct Process {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    fn start(directory: &Path, arguments: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command.args(arguments).current_dir(directory).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Waits for a line that begins so, and returns the rest of it.
+    fn says(&mut self, beginning: &str) -> String {
+        for line in self.lines.by_ref() {
+            if let Some(rest) = line.unwrap().strip_prefix(beginning) {
+                return rest.to_owned();
+            }
+        }
+        panic!("it ended before it said {beginning:?}");
+    }
+
+    fn signal(&mut self, name: &str) -> Option<i32> {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn serve(directory: &Path) -> Process {
+    let arguments = [
+        "serve",
+        "--in-memory",
+        "--cluster-api",
+        "--listen",
+        "127.0.0.1:0",
+        "--kubeconfig-out",
+        "kubeconfig",
+    ];
+    let mut server = Process::start(directory, &arguments);
+    server.says("Ready: ");
+    server
+}
+
+fn run(directory: &Path, name: &str, more: &[&str]) -> Process {
+    let usual = ["run", "--kubeconfig", "kubeconfig", "--lease-namespace", "default", "--lease-seconds", "3"];
+    Process::start(directory, &[&usual[..], &["--log-level", "error", "--identity", name], more].concat())
+}
+
+async fn client(directory: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(directory.join("kubeconfig")).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    Client::try_from(config).unwrap()
+}
+
+async fn holder(client: &Client) -> String {
+    let leases: Api<Lease> = Api::default_namespaced(client.clone());
+    leases.get("windlass").await.unwrap().spec.unwrap().holder_identity.unwrap()
+}
+
+async fn apply(client: &Client, object: &Value) -> Result<DynamicObject, kube::Error> {
+    let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap();
+    let kind = GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
+    let resource = ApiResource::from_gvk(&kind);
+    let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let name = object["metadata"]["name"].as_str().unwrap();
+    api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(object)).await
+}
+
+fn quickstart() -> Vec<Value> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/quickstart.yaml");
+    serde_saphyr::from_multiple(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// What a plain HTTP server answers.
+fn get(url: &str) -> String {
+    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_processes_one_leads_and_the_other_takes_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let _server = serve(path);
+    let client = client(path).await;
+    let mut first = run(path, "first", &["--metrics-listen", "127.0.0.1:0"]);
+    let metrics = first.says("Metrics: ");
+    first.says("Leading");
+    let mut second = run(path, "second", &["--metrics-listen", "127.0.0.1:0"]);
+    let waiting = second.says("Metrics: ");
+    second.says("Ready");
+    assert_eq!(holder(&client).await, "first");
+
+    for object in quickstart() {
+        apply(&client, &object).await.unwrap();
+    }
+    // The first acts: it takes the Cluster on, and counts what it does.
+    let clusters: Api<windlass_api::cluster::Cluster> = Api::default_namespaced(client.clone());
+    let begun = Instant::now();
+    while clusters.get("quickstart").await.unwrap().spec.control_plane_ref.is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nobody acts");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let counted = |url: &str| {
+        let text = get(url);
+        let line = "controller_runtime_reconcile_total{controller=\"topology\",result=\"";
+        text.lines().filter(|found| found.starts_with(line)).any(|found| !found.ends_with(" 0"))
+    };
+    while !counted(&metrics) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{}", get(&metrics));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(!counted(&waiting), "the second does nothing");
+    assert!(get(&metrics).contains("windlass_cluster_machines{namespace=\"default\",cluster=\"quickstart\""));
+    for probe in ["healthz", "readyz"] {
+        let answer = get(&metrics.replace("metrics", probe));
+        assert!(answer.starts_with("HTTP/1.1 200"), "{probe}: {answer}");
+    }
+
+    first.signal("KILL");
+    second.says("Leading");
+    assert_eq!(holder(&client).await, "second");
+    let mut third = run(path, "third", &[]);
+    third.says("Ready");
+    assert_eq!(second.signal("TERM"), Some(0));
+    assert_eq!(holder(&client).await, "", "it was given back");
+    third.says("Leading");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dry_run_says_what_it_would_write_and_writes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let _server = serve(path);
+    let client = client(path).await;
+    for object in quickstart() {
+        apply(&client, &object).await.unwrap();
+    }
+    let clusters: Api<windlass_api::cluster::Cluster> = Api::default_namespaced(client.clone());
+    let before = clusters.get("quickstart").await.unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["run", "--kubeconfig", "kubeconfig", "--dry-run", "--log-level", "error"])
+        .current_dir(path)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let writes = said.lines().filter(|line| line.starts_with("would ")).count();
+    let path = "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/clusters/quickstart";
+    assert!(writes > 1 && said.contains(path), "{said}");
+    assert_eq!(clusters.get("quickstart").await.unwrap().metadata, before.metadata);
+    let leases: Api<Lease> = Api::default_namespaced(client);
+    assert!(leases.get_opt("windlass").await.unwrap().is_none(), "nobody is elected for that");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn webhooks_refuse_what_the_rules_refuse() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let _server = serve(path);
+    let client = client(path).await;
+    let certificate = DevelopmentCertificate::kept_in(path.join("tls"), ["127.0.0.1"]).unwrap();
+    let files = ["--tls-cert", "tls/tls.crt", "--tls-key", "tls/tls.key"];
+    let mut run = run(path, "webhooks", &[&["--webhook-listen", "127.0.0.1:0"][..], &files].concat());
+    let url = run.says("Webhooks: ");
+    use base64::Engine;
+    let bundle = base64::engine::general_purpose::STANDARD.encode(certificate.ca_pem());
+    let deploy = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/webhooks.yaml");
+    let manifests: Vec<Value> =
+        serde_saphyr::from_multiple(&std::fs::read_to_string(deploy).unwrap()).unwrap();
+    for mut configuration in manifests {
+        // As in deploy/, but by address: there are no Services here.
+        let service =
+            configuration["webhooks"][0]["clientConfig"]["service"]["path"].as_str().unwrap().to_owned();
+        configuration["webhooks"][0]["clientConfig"] =
+            json!({"url": url.clone() + &service, "caBundle": bundle});
+        apply(&client, &configuration).await.unwrap();
+    }
+    let objects = quickstart();
+    let (cluster, rest) = objects.split_last().unwrap();
+    for object in rest {
+        apply(&client, object).await.unwrap();
+    }
+    let mut wrong = cluster.clone();
+    wrong["spec"]["topology"]["version"] = json!("v1.28.0");
+    let refused = apply(&client, &wrong).await.unwrap_err().to_string();
+    assert!(refused.contains("v1.28.0"), "{refused}");
+    apply(&client, cluster).await.unwrap();
+}
