@@ -1,14 +1,17 @@
 //! The extension of the demo: it lets everything pass, after it has asked to wait once, and remembers its calls.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use windlass_extension::hooks::{
     AfterClusterUpgrade, AfterControlPlaneUpgrade, AfterWorkersUpgrade, BeforeClusterUpgrade,
-    BeforeControlPlaneUpgrade, BeforeWorkersUpgrade, HookResponse, RetryResponse,
+    BeforeControlPlaneUpgrade, BeforeWorkersUpgrade, CanUpdateMachine, CanUpdateMachineRequest,
+    CanUpdateMachineResponse, CanUpdateMachineSet, CanUpdateMachineSetRequest, CanUpdateMachineSetResponse,
+    HookResponse, Patch, RetryResponse, UpdateMachine, UpdateMachineRequest, UpdateMachineResponse,
 };
-use windlass_extension::{Extension, Handler, RegistrationErrors};
+use windlass_extension::{Extension, ExtensionBuilder, Handler, Object, RegistrationErrors, patch};
 
 use crate::model::HookLine;
 
@@ -26,12 +29,15 @@ pub(crate) struct Calls {
 struct Inner {
     begun: Option<Instant>,
     lines: Vec<HookLine>,
+    /// Updates in place that have begun: machine and version.
+    updates: BTreeSet<(String, String)>,
 }
 
 impl Calls {
     /// Counts time from now on.
     pub(crate) fn begin(&self, now: Instant) {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).begun = Some(now);
+        *self.inner.lock().unwrap_or_else(PoisonError::into_inner) =
+            Inner { begun: Some(now), ..Inner::default() };
     }
 
     pub(crate) fn lines(&self) -> Vec<HookLine> {
@@ -54,10 +60,16 @@ impl Calls {
         self.changed.notify_one();
         first
     }
+
+    /// Whether an update in place is asked for the first time.
+    fn begins(&self, machine: &str, version: &str) -> bool {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.updates.insert((machine.to_owned(), version.to_owned()))
+    }
 }
 
-/// An extension with a handler for each hook of an upgrade.
-pub(crate) fn extension(calls: &Calls) -> Result<Extension, RegistrationErrors> {
+/// An extension with a handler for each hook of an upgrade; with those that update machines in place, if they shall be.
+pub(crate) fn extension(calls: &Calls, in_place: bool) -> Result<Extension, RegistrationErrors> {
     macro_rules! passes {
         ($builder:expr, $hook:ident, $name:literal, $versions:expr) => {{
             let calls = calls.clone();
@@ -118,5 +130,78 @@ pub(crate) fn extension(calls: &Calls) -> Result<Extension, RegistrationErrors> 
         "after-cluster",
         |request: &windlass_extension::hooks::AfterClusterUpgradeRequest| request.kubernetes_version.clone()
     );
+    let builder = if in_place { updater(builder, calls) } else { builder };
     builder.build()
+}
+
+/// Adds handlers that can change everything about a machine, and take a moment to do it.
+fn updater(builder: ExtensionBuilder, calls: &Calls) -> ExtensionBuilder {
+    let (machines, sets, updates) = (calls.clone(), calls.clone(), calls.clone());
+    builder
+        .on(CanUpdateMachine, "can-update-machine", move |_, request: CanUpdateMachineRequest| {
+            let (current, desired) = (&request.current, &request.desired);
+            machines.called("CanUpdateMachine", version(&desired.machine), 0);
+            std::future::ready(CanUpdateMachineResponse {
+                machine_patch: covered(Some(&current.machine), Some(&desired.machine), "/spec/version"),
+                infrastructure_machine_patch: covered(
+                    Some(&current.infrastructure_machine),
+                    Some(&desired.infrastructure_machine),
+                    "/spec",
+                ),
+                bootstrap_config_patch: covered(
+                    current.bootstrap_config.as_ref(),
+                    desired.bootstrap_config.as_ref(),
+                    "/spec",
+                ),
+                ..CanUpdateMachineResponse::success()
+            })
+        })
+        .on(CanUpdateMachineSet, "can-update-machine-set", move |_, request: CanUpdateMachineSetRequest| {
+            let (current, desired) = (&request.current, &request.desired);
+            let path = "/spec/template/spec";
+            let to = desired.machine_set.pointer("/spec/template/spec/version");
+            let to = to.and_then(serde_json::Value::as_str).unwrap_or_default();
+            sets.called("CanUpdateMachineSet", to.to_owned(), 0);
+            std::future::ready(CanUpdateMachineSetResponse {
+                machine_set_patch: covered(
+                    Some(&current.machine_set),
+                    Some(&desired.machine_set),
+                    "/spec/template/spec/version",
+                ),
+                infrastructure_machine_template_patch: covered(
+                    Some(&current.infrastructure_machine_template),
+                    Some(&desired.infrastructure_machine_template),
+                    path,
+                ),
+                bootstrap_config_template_patch: covered(
+                    current.bootstrap_config_template.as_ref(),
+                    desired.bootstrap_config_template.as_ref(),
+                    path,
+                ),
+                ..CanUpdateMachineSetResponse::success()
+            })
+        })
+        .on(UpdateMachine, "update-machine", move |_, request: UpdateMachineRequest| {
+            let machine = &request.desired.machine;
+            let to = version(machine);
+            let begins = updates.begins(machine.name().unwrap_or_default(), &to);
+            updates.called("UpdateMachine", to, 0);
+            std::future::ready(if begins {
+                RetryResponse::blocking("the demo installs the new version", 1)
+            } else {
+                UpdateMachineResponse::success()
+            })
+        })
+}
+
+fn version(machine: &Object) -> String {
+    machine.pointer("/spec/version").and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// The patch that gives an object everything below a path that it should have.
+fn covered(current: Option<&Object>, desired: Option<&Object>, path: &str) -> Option<Patch> {
+    let (current, desired) = current.zip(desired)?;
+    let mut updated = serde_json::Value::from(current.clone());
+    *updated.pointer_mut(path)? = desired.pointer(path)?.clone();
+    patch::between(current, &Object::try_from(updated).ok()?)
 }

@@ -46,6 +46,8 @@ pub struct DemoOptions {
     pub speed: f64,
     /// What all chance comes from.
     pub seed: u64,
+    /// Whether machines are updated in place instead of being replaced.
+    pub in_place: bool,
     /// Where to write a kubeconfig.
     pub kubeconfig: Option<PathBuf>,
 }
@@ -160,7 +162,7 @@ pub async fn run(options: &DemoOptions, mut show: impl FnMut(&Model)) -> Result<
     }));
 
     let calls = Calls::default();
-    let server = serve_extension(&calls, loopback).await?;
+    let server = serve_extension(&calls, options.in_place, loopback).await?;
     let config: Value = serde_saphyr::from_str(&server.manifest("127.0.0.1"))
         .map_err(|error| DemoError::Extension(error.to_string()))?;
     let extension = tokio::spawn(async move {
@@ -180,7 +182,10 @@ pub async fn run(options: &DemoOptions, mut show: impl FnMut(&Model)) -> Result<
     });
     let mut watcher = store.watch(Scope::All, store.revision()).map_err(|_| DemoError::Ended)?;
     apply(&client, &config).await?;
-    for object in manifests(options, &versions, &groups).objects() {
+    for mut object in manifests(options, &versions, &groups).objects() {
+        if options.in_place {
+            without_surge(&mut object);
+        }
         apply(&client, &object).await?;
     }
 
@@ -190,9 +195,12 @@ pub async fn run(options: &DemoOptions, mut show: impl FnMut(&Model)) -> Result<
         seed: options.seed,
     };
     let (tell, simulated) = oneshot::channel();
+    let in_place = options.in_place;
     // A thread of its own, for which nobody has to wait at the end.
     std::thread::spawn(move || {
-        let time = simulate_upgrade(&request).ok().map(|report| Duration::from_secs(report.virtual_seconds));
+        // The simulation replaces machines; how long updates in place take is up to whoever does them.
+        let report = if in_place { None } else { simulate_upgrade(&request).ok() };
+        let time = report.map(|report| Duration::from_secs(report.virtual_seconds));
         // If the demo is over, nobody asks any more.
         let _ = tell.send(time);
     });
@@ -270,12 +278,26 @@ fn manifests(options: &DemoOptions, versions: &[Version], groups: &[String]) -> 
         .fold(manifests, |manifests, (name, replicas)| manifests.machine_deployment(name, *replicas))
 }
 
+/// Lets the control plane and worker groups have no machine too many: one that is updated in place needs no substitute.
+fn without_surge(object: &mut Value) {
+    if object["kind"] == "KubeadmControlPlaneTemplate" {
+        object["spec"]["template"]["spec"]["rollout"] =
+            json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}}});
+    }
+    let groups = object.pointer_mut("/spec/topology/workers/machineDeployments");
+    for group in groups.and_then(Value::as_array_mut).into_iter().flatten() {
+        let limits = json!({"maxSurge": 0, "maxUnavailable": 1});
+        group["rollout"] = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": limits}});
+    }
+}
+
 async fn serve_extension(
     calls: &Calls,
+    in_place: bool,
     address: SocketAddr,
 ) -> Result<windlass_extension::BoundServer, DemoError> {
     let failed = |error: &dyn std::fmt::Display| DemoError::Extension(error.to_string());
-    let extension = extension(calls).map_err(|error| failed(&error))?;
+    let extension = extension(calls, in_place).map_err(|error| failed(&error))?;
     let certificate =
         DevelopmentCertificate::generate(["localhost", "127.0.0.1"]).map_err(|error| failed(&error))?;
     Server::new(extension, Tls::development(certificate)).bind(address).await.map_err(|error| failed(&error))

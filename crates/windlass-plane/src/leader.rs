@@ -146,7 +146,7 @@ impl Candidate {
             }
             _ => {
                 let metadata = ObjectMeta { name: Some(self.options.name.clone()), ..ObjectMeta::default() };
-                let lease = Lease { metadata, spec: Some(self.spec(None, true)), ..Lease::default() };
+                let lease = Lease { metadata, spec: Some(self.spec(None, true)) };
                 self.api.create(&PostParams::default(), &lease).await
             }
         };

@@ -21,6 +21,7 @@ their delays are divided by the speed. Without a terminal, one line is printed p
 Examples:
   windlass demo
   windlass demo --from v1.31.0 --to v1.35.0 --workers 5,1
+  windlass demo --in-place
   windlass demo --speed 1
   windlass demo --keep")]
 pub(crate) struct DemoCommand {
@@ -34,7 +35,7 @@ pub(crate) struct DemoCommand {
     #[arg(long, value_name = "N,N,...", default_value = "3,2,2", value_delimiter = ',')]
     workers: Vec<u32>,
     /// How many times faster than real ones machines start; 1 is real time
-    #[arg(long, value_name = "X", default_value_t = 40.0)]
+    #[arg(long, value_name = "X", default_value_t = 100.0)]
     speed: f64,
     /// What all chance comes from
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -105,11 +106,6 @@ Next: windlass demo --keep           look around with kubectl afterwards
 
 fn options(command: &DemoCommand) -> Result<DemoOptions, Failure> {
     let invalid = |message: &str| Err(Failure::Invalid(message.to_owned()));
-    if command.in_place {
-        return Err(Failure::Refused(
-            "machines of the demo are not updated in place yet: leave --in-place out".to_owned(),
-        ));
-    }
     if !(command.speed.is_finite() && command.speed >= 0.1) {
         return invalid("--speed must be at least 0.1");
     }
@@ -133,6 +129,7 @@ fn options(command: &DemoCommand) -> Result<DemoOptions, Failure> {
         workers: command.workers.clone(),
         speed: command.speed,
         seed: command.seed,
+        in_place: command.in_place,
         kubeconfig,
     })
 }

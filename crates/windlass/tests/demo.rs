@@ -41,10 +41,25 @@ fn an_upgrade_is_told_line_by_line_and_summed_up() {
 }
 
 #[test]
+fn machines_are_updated_in_place_and_none_is_replaced() {
+    let arguments =
+        ["--from", "v1.31.0", "--to", "v1.32.0", "--workers", "2", "--speed", "1000", "--in-place"];
+    let (code, said, problem) = demo(&arguments);
+    assert_eq!(code, Some(0), "{said}{problem}");
+    for expected in [
+        "hook CanUpdateMachine v1.32.0\n",
+        "hook CanUpdateMachineSet v1.32.0\n",
+        "hook UpdateMachine v1.32.0\n",
+        "2 of 2 operations, 0 machines replaced, 5 updated in place\n",
+    ] {
+        assert!(said.contains(expected), "{expected} in\n{said}");
+    }
+}
+
+#[test]
 fn what_cannot_be_shown_is_refused_at_once() {
     for (arguments, code, says) in [
         (&["--from", "v1.33.0", "--to", "v1.29.0"][..], 3, "v1.29.0"),
-        (&["--in-place"], 3, "not updated in place yet"),
         (&["--speed", "0"], 2, "--speed must be at least 0.1"),
         (&["--workers", "1000"], 2, "at most 12 groups of 100 machines"),
         (&["--to", "one"], 2, "invalid value 'one'"),

@@ -1,6 +1,6 @@
 //! Every example is applied, with admission, as `windlass up` has it; and the pages in `docs/` name what there is.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a failing helper fails the test")]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
 use std::path::PathBuf;
 

@@ -213,7 +213,7 @@ impl Walk {
         }
         let old_field = |name: &str| old.and_then(|old| old.get(name));
         if let Some(Additional::Schema(additional)) = &schema.additional {
-            for (name, field) in fields.iter().filter(|(name, _)| !schema.properties.contains_key(*name)) {
+            for (name, field) in fields.iter().filter(|(name, _)| !schema.properties.contains_key(name)) {
                 let mark = self.path.push(name);
                 self.value(field, old_field(name), additional);
                 self.path.pop(mark);
