@@ -10,6 +10,7 @@ use windlass_api::cluster::{
     TemplateMeta,
 };
 use windlass_api::conditions::CONTROL_PLANE_INITIALIZED;
+use windlass_api::hooks::Hook;
 use windlass_api::names::{
     BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX, CLUSTER_NAME_LABEL, DEFER_UPGRADE_ANNOTATION,
     HOLD_UPGRADE_SEQUENCE_ANNOTATION, PENDING_HOOKS_ANNOTATION, TOPOLOGY_DEPLOYMENT_NAME_LABEL,
@@ -17,7 +18,8 @@ use windlass_api::names::{
 };
 use windlass_engine::topology::desired::{Blueprint, CurrentNames, GroupNames};
 use windlass_engine::topology::{
-    ControlPlane, GroupKind, GroupObject, MachineVersions, Observed, PendingHooks, PlanSource, WorkerGroup,
+    ControlPlane, GroupKind, GroupObject, MachineVersions, Observed, PendingHooks, PlanSource, PoolMembers,
+    WorkerGroup,
 };
 use windlass_engine::{condition, contract};
 use windlass_plan::Source;
@@ -153,6 +155,7 @@ impl Current {
             == Some(true)
             || condition::is_true(&cluster.status.conditions, CONTROL_PLANE_INITIALIZED);
         observed.control_plane = self.control_plane.as_ref().map(control_plane).transpose()?;
+        let step = step_of_workers(&observed);
         if let Some(topology) = topology {
             for entry in &topology.workers.machine_deployments {
                 let object = self.machine_deployments.get(&entry.name);
@@ -165,16 +168,22 @@ impl Current {
                 ));
             }
             for entry in &topology.workers.machine_pools {
-                let object = self.machine_pools.get(&entry.name).map(|object| pool(object)).transpose()?;
+                let object = self.machine_pools.get(&entry.name);
+                let object = object.map(|object| pool(object, step.as_ref())).transpose()?;
                 observed.workers.push(group(GroupKind::MachinePool, &entry.name, &entry.metadata, object));
             }
         }
-        self.leaving(caches, &mut observed)?;
+        self.leaving(caches, step.as_ref(), &mut observed)?;
         Ok(observed)
     }
 
     /// Groups that are no longer in the topology still count: their machines run.
-    fn leaving(&self, caches: &Caches, observed: &mut Observed) -> Result<(), TopologyError> {
+    fn leaving(
+        &self,
+        caches: &Caches,
+        step: Option<&Version>,
+        observed: &mut Observed,
+    ) -> Result<(), TopologyError> {
         let known = |kind: GroupKind, observed: &Observed| -> BTreeSet<String> {
             let of_kind = observed.workers.iter().filter(|group| group.kind == kind);
             of_kind.map(|group| group.topology_name.clone()).collect()
@@ -189,7 +198,7 @@ impl Current {
             observed.workers.push(WorkerGroup { in_topology: false, ..group });
         }
         for (entry, object) in self.machine_pools.iter().filter(|(entry, _)| !pools.contains(*entry)) {
-            let object = Some(pool(object)?);
+            let object = Some(pool(object, step)?);
             let group = group(GroupKind::MachinePool, entry, &TemplateMeta::default(), object);
             observed.workers.push(WorkerGroup { in_topology: false, ..group });
         }
@@ -304,14 +313,21 @@ fn deployment(object: &MachineDeployment, caches: &Caches) -> Result<GroupObject
     Ok(GroupObject { name: object.name_any(), version, upgrading })
 }
 
-fn pool(object: &MachinePool) -> Result<GroupObject, TopologyError> {
+/// The version that workers are on their way to, while they are.
+fn step_of_workers(observed: &Observed) -> Option<Version> {
+    let is_step = observed.pending_hooks.contains(Hook::AfterWorkersUpgrade);
+    observed.control_plane.as_ref().filter(|_| is_step).map(|control_plane| control_plane.version.clone())
+}
+
+fn pool(object: &MachinePool, step: Option<&Version>) -> Result<GroupObject, TopologyError> {
     let version = group_version(GroupKind::MachinePool, &object.name_any(), &object.spec.template)?;
-    let upgrading = version.as_ref().is_some_and(|version| {
-        object.status.versions.iter().any(|running| {
-            let kubelet = Version::parse(&running.version).ok();
-            !MachineVersions { desired: None, kubelet }.have(version)
-        })
+    let count = |replicas: Option<i32>| replicas.and_then(|replicas| usize::try_from(replicas).ok());
+    let running = object.status.versions.iter().filter_map(|running| {
+        Some((Version::parse(&running.version).ok()?, count(running.replicas).unwrap_or_default()))
     });
+    let running: Vec<(Version, usize)> = running.collect();
+    let members = PoolMembers { wanted: count(object.spec.replicas).unwrap_or(1), running: &running };
+    let upgrading = version.as_ref().is_some_and(|version| members.are_upgrading(version, step));
     Ok(GroupObject { name: object.name_any(), version, upgrading })
 }
 

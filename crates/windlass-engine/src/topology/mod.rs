@@ -25,7 +25,8 @@ pub use describe::{
 };
 pub use hooks::{HookAnswer, HookAnswers, HookCall, PendingHooks};
 pub use observed::{
-    ControlPlane, GroupId, GroupKind, GroupObject, MachineVersions, Observed, PlanSource, WorkerGroup,
+    ControlPlane, GroupId, GroupKind, GroupObject, MachineVersions, Observed, PlanSource, PoolMembers,
+    WorkerGroup,
 };
 pub use plan::{NoPath, Plan, PlanQuery};
 pub use upgrade::{Decision, Next, decide};

@@ -203,6 +203,28 @@ impl MachineVersions {
     }
 }
 
+/// The members of a MachinePool. Nothing is known of those that are not there yet: they have no object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolMembers<'a> {
+    /// How many there shall be.
+    pub wanted: usize,
+    /// The versions that their kubelets report, with how many report each.
+    pub running: &'a [(Version, usize)],
+}
+
+impl PoolMembers<'_> {
+    /// Whether some of them do not have the version of their pool yet.
+    ///
+    /// A member that is missing counts only in a step of workers, in pools that have been given the version of the
+    /// step: it is being replaced then, and the step is not over before it is back. At other times it is ill or still
+    /// to come, which is no upgrade and must not hold one up.
+    pub fn are_upgrading(&self, version: &Version, step: Option<&Version>) -> bool {
+        let have = |(running, _): &(Version, usize)| same_kubelet(running, version);
+        let members: usize = self.running.iter().map(|(_, members)| members).sum();
+        !self.running.iter().all(have) || (step == Some(version) && members < self.wanted)
+    }
+}
+
 fn same_kubelet(kubelet: &Version, version: &Version) -> bool {
     let builds_agree =
         kubelet.build().is_empty() || version.build().is_empty() || kubelet.build() == version.build();
@@ -235,6 +257,31 @@ mod tests {
             };
             assert_eq!(control_plane.is_provisioning(), provisioning, "{running:?}");
             assert_eq!(control_plane.is_upgrading(), upgrading, "{running:?}");
+        }
+    }
+
+    #[test]
+    fn a_pool_upgrades_until_the_last_member_is_back() {
+        for (running, step, upgrading) in [
+            (&[("v1.31.0", 2)][..], None, false),
+            (&[("v1.31.0", 2)], Some("v1.31.0"), false),
+            (&[("v1.30.0", 1), ("v1.31.0", 1)], None, true),
+            // One is missing: in the step to this version it is on its way, otherwise it is ill.
+            (&[("v1.31.0", 1)], Some("v1.31.0"), true),
+            (&[("v1.31.0", 1)], Some("v1.32.0"), false),
+            (&[("v1.31.0", 1)], None, false),
+            (&[], Some("v1.31.0"), true),
+            (&[], None, false),
+        ] {
+            let running: Vec<(Version, usize)> =
+                running.iter().map(|(version, members)| (v(version), *members)).collect();
+            let members = PoolMembers { wanted: 2, running: &running };
+            let step = step.map(v);
+            assert_eq!(
+                members.are_upgrading(&v("v1.31.0"), step.as_ref()),
+                upgrading,
+                "{members:?} {step:?}"
+            );
         }
     }
 

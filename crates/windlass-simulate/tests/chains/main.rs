@@ -1,0 +1,8 @@
+//! Chained upgrades of managed clusters with all real controllers, in virtual time, checked after every write.
+#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
+
+mod changes;
+mod crash;
+mod hooks;
+mod pairs;
+mod support;
