@@ -193,6 +193,7 @@ pub async fn run(options: &DemoOptions, mut show: impl FnMut(&Model)) -> Result<
         manifests: manifests(&DemoOptions { speed: 1.0, ..options.clone() }, &versions, &groups).objects(),
         to: options.to.to_string(),
         seed: options.seed,
+        live_extensions: false,
     };
     let (tell, simulated) = oneshot::channel();
     let in_place = options.in_place;

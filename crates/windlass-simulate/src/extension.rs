@@ -11,14 +11,15 @@ use http::{Request, Response};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use tower::service_fn;
-use windlass_api::hooks::Hook;
+use tower::{ServiceExt, service_fn};
+use windlass_api::hooks::{Hook, HookTag};
 use windlass_api::names::{HOOKS_API_VERSION, RUNTIME_API_VERSION};
 use windlass_hooks::HookClient;
-use windlass_hooks::transport::{InProcess, boxed};
+use windlass_hooks::transport::{Endpoint, InProcess, boxed};
 use windlass_store::Store;
 use windlass_version::Version;
 
+use crate::live::LiveTransport;
 use crate::updater::SimulatedUpdater;
 use crate::world::World;
 
@@ -95,6 +96,7 @@ const HANGS_FOR: Duration = Duration::from_secs(3600);
 pub struct SimulatedExtension {
     transport: InProcess,
     inner: Arc<Mutex<Inner>>,
+    is_live: bool,
 }
 
 #[derive(Default)]
@@ -141,6 +143,35 @@ impl SimulatedExtension {
             }),
         );
         extension
+    }
+
+    /// Extensions where they are, instead of a stand-in: their ExtensionConfigs say where, and they are called over
+    /// HTTPS. The clock of the world stands still while they answer.
+    ///
+    /// # Errors
+    ///
+    /// When there is no thread for it.
+    pub fn live() -> std::io::Result<Self> {
+        let mut extension = Self { is_live: true, ..Self::default() };
+        let (inner, live) = (Arc::clone(&extension.inner), LiveTransport::new()?);
+        let recorded = service_fn(move |request: Request<Bytes>| {
+            let (inner, live) = (Arc::clone(&inner), live.clone());
+            async move {
+                let asked = Asked::of(&request);
+                let answer = live.oneshot(request).await;
+                if let Some(asked) = asked {
+                    lock(&inner).record(asked, answer.as_ref().ok().map(Response::body));
+                }
+                answer
+            }
+        });
+        extension.transport = InProcess::new().or_else(boxed(recorded));
+        Ok(extension)
+    }
+
+    /// Whether extensions are called where they are.
+    pub fn is_live(&self) -> bool {
+        self.is_live
     }
 
     /// Adds an extension of another name beside it, which updates machines in place. It has to be registered, with
@@ -293,10 +324,50 @@ impl Inner {
     }
 }
 
+/// A lifecycle hook that an extension outside was asked about.
+struct Asked {
+    hook: Hook,
+    handler: String,
+    body: Value,
+}
+
+impl Asked {
+    fn of(request: &Request<Bytes>) -> Option<Self> {
+        let (hook, handler) = Hook::from_path(request.uri().path())?;
+        if hook.tag() != HookTag::Lifecycle {
+            return None;
+        }
+        let extension = request.extensions().get().map(Endpoint::extension).unwrap_or_default();
+        let handler = handler.map_or_else(String::new, |handler| format!("{handler}.{extension}"));
+        Some(Self { hook, handler, body: serde_json::from_slice(request.body()).unwrap_or_default() })
+    }
+}
+
+impl Inner {
+    /// Remembers a call of an extension outside. No answer is a failure.
+    fn record(&mut self, asked: Asked, answer: Option<&Bytes>) {
+        let answer: Value = answer.and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
+        let text = |field: &str| asked.body[field].as_str().map(str::to_owned);
+        let begun = *self.begun.get_or_insert_with(Instant::now);
+        let retry = answer["retryAfterSeconds"].as_u64().and_then(|seconds| u32::try_from(seconds).ok());
+        self.calls.push(HookRecord {
+            hook: asked.hook.name(),
+            handler: asked.handler.clone(),
+            at_seconds: begun.elapsed().as_secs(),
+            status: if answer["status"] == "Success" { "Success" } else { "Failure" },
+            retry_after_seconds: retry.unwrap_or_default(),
+            from: text("fromKubernetesVersion"),
+            to: text("toKubernetesVersion").or_else(|| text("kubernetesVersion")),
+            cluster: asked.body["cluster"]["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+            revision: self.store.as_ref().map_or(0, Store::revision),
+        });
+    }
+}
+
 fn discovery() -> Value {
-    let lifecycle = Hook::ALL.into_iter().filter(|hook| {
-        hook.tag() == windlass_api::hooks::HookTag::Lifecycle || *hook == Hook::GenerateUpgradePlan
-    });
+    let lifecycle = Hook::ALL
+        .into_iter()
+        .filter(|hook| hook.tag() == HookTag::Lifecycle || *hook == Hook::GenerateUpgradePlan);
     let handlers: Vec<Value> = lifecycle
         .map(|hook| {
             json!({"name": hook.path_segment(),

@@ -6,6 +6,7 @@
 
 mod chronicle;
 mod extension;
+mod live;
 mod manifests;
 mod population;
 mod progress;

@@ -10,6 +10,7 @@ use kube::core::Request;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until};
+use windlass_api::runtime::ExtensionConfig;
 use windlass_apiserver::ApiServer;
 use windlass_dev::Provider;
 use windlass_plane::{EmbeddedAdmission, Plane};
@@ -332,6 +333,13 @@ impl World {
     {
         let resource = Resource::new(&resource_of::<K>()).ok()?;
         let key = windlass_store::Key::new(&resource, &key.namespace, &key.name).ok()?;
+        decode(self.server.store().get(&key)?.value())
+    }
+
+    /// An ExtensionConfig, as it is in the store now.
+    pub fn extension_config(&self, name: &str) -> Option<ExtensionConfig> {
+        let resource = Resource::new("runtime.cluster.x-k8s.io/extensionconfigs").ok()?;
+        let key = windlass_store::Key::new(&resource, "", name).ok()?;
         decode(self.server.store().get(&key)?.value())
     }
 

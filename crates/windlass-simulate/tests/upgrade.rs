@@ -6,7 +6,12 @@ fn upgraded(seed: u64) -> UpgradeReport {
     let manifests = TopologyManifests::new("c1", "v1.29.0", 1)
         .machine_deployment("web", 1)
         .versions((29..=33).map(|minor| format!("v1.{minor}.0")));
-    let request = UpgradeRequest { manifests: manifests.objects(), to: "v1.33.0".to_owned(), seed };
+    let request = UpgradeRequest {
+        manifests: manifests.objects(),
+        to: "v1.33.0".to_owned(),
+        seed,
+        live_extensions: false,
+    };
     simulate_upgrade(&request).unwrap_or_else(|error| unreachable!("{error}"))
 }
 
@@ -39,7 +44,12 @@ fn workers_skip_what_they_may_and_hooks_and_machines_are_reported() {
 #[test]
 fn a_target_without_a_path_is_refused_at_once() {
     let manifests = TopologyManifests::new("c1", "v1.31.0", 1).versions(["v1.31.0", "v1.32.0"]);
-    let request = UpgradeRequest { manifests: manifests.objects(), to: "v1.34.0".to_owned(), seed: 1 };
+    let request = UpgradeRequest {
+        manifests: manifests.objects(),
+        to: "v1.34.0".to_owned(),
+        seed: 1,
+        live_extensions: false,
+    };
     let refused = simulate_upgrade(&request);
     assert!(
         matches!(&refused, Err(UpgradeError::Refused(error)) if error.to_string().contains("v1.34.0")),

@@ -166,14 +166,9 @@ fn key(
         })
         .collect();
     let updaters: Vec<&str> = updaters.iter().map(RegisteredName::as_str).collect();
-    let objects = |objects: &Objects| json!([objects.machine, objects.infrastructure, objects.bootstrap]);
-    let content = json!([
-        namespace,
-        registered,
-        updaters,
-        objects(composition.current()),
-        objects(composition.desired())
-    ]);
+    let level = composition.level();
+    let states = [composition.current().content(level), composition.desired().content(level)];
+    let content = json!([namespace, registered, updaters, states]);
     // Two halves, so that two contents with the same hash are out of the question in practice.
     let hash = |salt: u8| {
         let mut hasher = DefaultHasher::new();

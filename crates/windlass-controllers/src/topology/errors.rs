@@ -4,6 +4,7 @@ use windlass_engine::topology::desired::BuildError;
 use windlass_reconcile::{WatchKindError, WriteError};
 use windlass_version::ParseError;
 
+use super::patches::ExternalPatchError;
 use crate::external::ExternalError;
 
 /// Why a topology could not be reconciled.
@@ -72,6 +73,9 @@ pub enum TopologyError {
     /// The objects cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// Extensions that patch or check templates did not do so.
+    #[error(transparent)]
+    ExternalPatch(#[from] Box<ExternalPatchError>),
     /// An object of a provider could not be read.
     #[error(transparent)]
     External(#[from] ExternalError),

@@ -38,21 +38,22 @@ impl<'a> ClusterHooks<'a> {
     pub(super) async fn call(&self, call: &HookCall) -> HookAnswer {
         let cluster = self.cluster.clone();
         let text = |version: &Option<Version>| version.as_ref().map(Version::to_string).unwrap_or_default();
-        let from_kubernetes_version = text(&call.from);
-        let to = text(&call.to);
+        let (from_kubernetes_version, to_kubernetes_version) = (text(&call.from), text(&call.to));
+        // Hooks that come after something are told what was reached.
+        let kubernetes_version = to_kubernetes_version.clone();
         let texts = |versions: &[Version]| versions.iter().map(Version::to_string).collect();
         let upgrade_plan = UpgradePlan {
             control_plane: texts(&call.control_plane_plan),
             workers: texts(&call.workers_plan),
         };
+        /// Asks with the fields that the request of a hook has, from the variables of the same names.
+        macro_rules! ask {
+            ($hook:ty, $request:ident { $($field:ident),* }) => {
+                self.ask::<$hook>(call, $request { $($field,)* ..Default::default() }).await
+            };
+        }
         match call.hook {
-            Hook::BeforeClusterCreate => {
-                self.ask::<BeforeClusterCreate>(
-                    call,
-                    BeforeClusterCreateRequest { cluster, ..Default::default() },
-                )
-                .await
-            }
+            Hook::BeforeClusterCreate => ask!(BeforeClusterCreate, BeforeClusterCreateRequest { cluster }),
             Hook::AfterControlPlaneInitialized => {
                 let request = AfterControlPlaneInitializedRequest { cluster, ..Default::default() };
                 match self.client.call_all::<AfterControlPlaneInitialized>(&self.namespace, &request).await {
@@ -60,83 +61,45 @@ impl<'a> ClusterHooks<'a> {
                     Err(error) => HookAnswer::Failed { error: error.to_string() },
                 }
             }
-            Hook::BeforeClusterUpgrade => {
-                self.ask::<BeforeClusterUpgrade>(
-                    call,
-                    BeforeClusterUpgradeRequest {
-                        cluster,
-                        from_kubernetes_version,
-                        to_kubernetes_version: to,
-                        upgrade_plan,
-                        ..Default::default()
-                    },
-                )
-                .await
-            }
-            Hook::BeforeControlPlaneUpgrade => {
-                self.ask::<BeforeControlPlaneUpgrade>(
-                    call,
-                    BeforeControlPlaneUpgradeRequest {
-                        cluster,
-                        from_kubernetes_version,
-                        to_kubernetes_version: to,
-                        upgrade_plan,
-                        ..Default::default()
-                    },
-                )
-                .await
-            }
-            Hook::AfterControlPlaneUpgrade => {
-                self.ask::<AfterControlPlaneUpgrade>(
-                    call,
-                    AfterControlPlaneUpgradeRequest {
-                        cluster,
-                        kubernetes_version: to,
-                        upgrade_plan,
-                        ..Default::default()
-                    },
-                )
-                .await
-            }
-            Hook::BeforeWorkersUpgrade => {
-                self.ask::<BeforeWorkersUpgrade>(
-                    call,
-                    BeforeWorkersUpgradeRequest {
-                        cluster,
-                        from_kubernetes_version,
-                        to_kubernetes_version: to,
-                        upgrade_plan,
-                        ..Default::default()
-                    },
-                )
-                .await
-            }
-            Hook::AfterWorkersUpgrade => {
-                self.ask::<AfterWorkersUpgrade>(
-                    call,
-                    AfterWorkersUpgradeRequest {
-                        cluster,
-                        kubernetes_version: to,
-                        upgrade_plan,
-                        ..Default::default()
-                    },
-                )
-                .await
-            }
+            Hook::BeforeClusterUpgrade => ask!(
+                BeforeClusterUpgrade,
+                BeforeClusterUpgradeRequest {
+                    cluster,
+                    from_kubernetes_version,
+                    to_kubernetes_version,
+                    upgrade_plan
+                }
+            ),
+            Hook::BeforeControlPlaneUpgrade => ask!(
+                BeforeControlPlaneUpgrade,
+                BeforeControlPlaneUpgradeRequest {
+                    cluster,
+                    from_kubernetes_version,
+                    to_kubernetes_version,
+                    upgrade_plan
+                }
+            ),
+            Hook::AfterControlPlaneUpgrade => ask!(
+                AfterControlPlaneUpgrade,
+                AfterControlPlaneUpgradeRequest { cluster, kubernetes_version, upgrade_plan }
+            ),
+            Hook::BeforeWorkersUpgrade => ask!(
+                BeforeWorkersUpgrade,
+                BeforeWorkersUpgradeRequest {
+                    cluster,
+                    from_kubernetes_version,
+                    to_kubernetes_version,
+                    upgrade_plan
+                }
+            ),
+            Hook::AfterWorkersUpgrade => ask!(
+                AfterWorkersUpgrade,
+                AfterWorkersUpgradeRequest { cluster, kubernetes_version, upgrade_plan }
+            ),
             Hook::AfterClusterUpgrade => {
-                self.ask::<AfterClusterUpgrade>(
-                    call,
-                    AfterClusterUpgradeRequest { cluster, kubernetes_version: to, ..Default::default() },
-                )
-                .await
+                ask!(AfterClusterUpgrade, AfterClusterUpgradeRequest { cluster, kubernetes_version })
             }
-            Hook::BeforeClusterDelete => {
-                self.ask::<BeforeClusterDelete>(
-                    call,
-                    BeforeClusterDeleteRequest { cluster, ..Default::default() },
-                )
-                .await
-            }
+            Hook::BeforeClusterDelete => ask!(BeforeClusterDelete, BeforeClusterDeleteRequest { cluster }),
             other => HookAnswer::Failed { error: format!("{other} is not a lifecycle hook") },
         }
     }

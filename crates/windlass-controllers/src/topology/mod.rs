@@ -8,6 +8,7 @@ mod class;
 mod current;
 mod errors;
 mod hooks;
+mod patches;
 mod reconcile;
 mod status;
 mod sweep;
@@ -15,6 +16,7 @@ mod variables;
 
 pub use class::ClassController;
 pub use errors::TopologyError;
+pub use patches::{ExternalPatchError, PatchProblem};
 pub use reconcile::{TopologyController, register};
 
 pub(crate) use blueprint::resource;

@@ -27,7 +27,7 @@ use super::class::ClassController;
 use super::current::{Caches, Current};
 use super::errors::TopologyError;
 use super::hooks::ClusterHooks;
-use super::{status, sweep, variables};
+use super::{patches, status, sweep, variables};
 use crate::extension_config::Extensions;
 use crate::external::Externals;
 
@@ -214,7 +214,14 @@ impl TopologyController {
         let names = current.names();
         let inputs =
             Inputs { cluster: &cluster, blueprint: &blueprint, current: &names, decision: &decision };
-        let desired = Desired::build(inputs, &mut || context.name_suffix())?;
+        let mut names = || context.name_suffix();
+        let desired = if patches::are_external(&class) {
+            let mut templates = Desired::templates(inputs, &mut names)?;
+            patches::apply(context, &self.hooks, inputs, &mut templates).await?;
+            Desired::from_templates(inputs, templates)?
+        } else {
+            Desired::build(inputs, &mut names)?
+        };
         let applier = Applier {
             context,
             applied: &self.applied,

@@ -34,6 +34,11 @@ impl Composition {
         Ok(Self { level, start, current, desired, claimed: Vec::new(), not_reached: Vec::new() })
     }
 
+    /// What is asked about.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
     /// The current state, with what the extensions so far cover.
     pub fn current(&self) -> &Objects {
         &self.current

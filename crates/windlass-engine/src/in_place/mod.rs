@@ -11,6 +11,7 @@ mod fields;
 mod finding;
 mod kubeadm;
 mod objects;
+mod preview;
 mod verdict;
 
 pub use claims::{ClaimError, Claims, WhyUnusable};
@@ -19,4 +20,5 @@ pub use fields::Field;
 pub use finding::{CAN_UPDATE_IN_PLACE, Found, Said, finding, reason};
 pub use kubeadm::comparable_configs;
 pub use objects::{Incomparable, Level, Objects, Part};
+pub use preview::{Question, questions};
 pub use verdict::{FieldVerdict, Verdict};

@@ -1,6 +1,6 @@
 //! The objects that an update in place is about.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use windlass_api::Object;
 use windlass_api::hooks::{MachineObjects, MachineSetObjects};
 
@@ -86,6 +86,17 @@ impl Objects {
             }
         }
         Ok(())
+    }
+
+    /// What a verdict follows from: which objects these are, and what counts of them. Sizes of MachineSets and marks of a
+    /// rollout change while it goes on, and change nothing about what can be updated.
+    pub fn content(&self, level: Level) -> Value {
+        let of = |part: Part| {
+            let object = self.get(part)?;
+            let labels = object.pointer("/metadata/labels").cloned();
+            Some(json!([object.kind(), object.name(), labels, object.pointer(level.pointer()).cloned()]))
+        };
+        Value::Array(Part::ALL.into_iter().map(|part| of(part).unwrap_or_default()).collect())
     }
 
     /// One of the three.

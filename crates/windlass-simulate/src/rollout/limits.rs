@@ -90,6 +90,8 @@ pub(super) fn limits(options: &RolloutOptions) -> Limits {
                 // Otherwise nothing could ever move.
                 unavailable = 1;
             }
+            // In place, one machine makes room where none may be missing, and nothing else is added.
+            let surge = if options.in_place && options.changes.is_empty() { surge.min(1) } else { surge };
             (replicas + surge, replicas.saturating_sub(unavailable))
         }
     });

@@ -20,6 +20,8 @@ pub struct RolloutOptions {
     pub replicas: u32,
     /// How machines are replaced.
     pub strategy: Strategy,
+    /// Whether an extension is there that updates machines in place.
+    pub in_place: bool,
     /// What all chance comes from.
     pub seed: u64,
     /// Changes that come in the middle.
@@ -66,7 +68,14 @@ impl RolloutOptions {
         let strategy =
             Strategy::RollingUpdate { max_surge: Amount::Number(1), max_unavailable: Amount::Number(0) };
         // Long enough for ten thousand machines one after the other.
-        Self { replicas, strategy, seed: 0, changes: Vec::new(), limit: Duration::from_secs(7 * 24 * 3600) }
+        Self {
+            replicas,
+            strategy,
+            in_place: false,
+            seed: 0,
+            changes: Vec::new(),
+            limit: Duration::from_secs(7 * 24 * 3600),
+        }
     }
 }
 

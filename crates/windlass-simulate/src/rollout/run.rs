@@ -1,5 +1,7 @@
 //! Runs a rollout.
 
+use std::time::Duration;
+
 use kube::ResourceExt;
 use tokio::runtime::Builder;
 use windlass_api::cluster::{Machine, MachineSet};
@@ -7,6 +9,7 @@ use windlass_api::names::{MACHINE_DEPLOYMENT_NAME_LABEL, MACHINE_TEMPLATE_HASH_L
 
 use super::limits::limits;
 use super::{ChangeKind, Progress, RolloutError, RolloutOptions, RolloutReport, Strategy};
+use crate::extension::SimulatedExtension;
 use crate::manifests::{ClusterManifests, WorkerGroup};
 use crate::population::Population;
 use crate::progress::{is_complete, is_settled};
@@ -14,6 +17,9 @@ use crate::world::{World, WorldError, WorldOptions, key};
 
 /// The cluster that is rolled out.
 const CLUSTER: &str = "c";
+
+/// How long the update of a machine in place takes: about as long as it takes to make a new one.
+const UPDATE_TAKES: Duration = Duration::from_secs(15);
 
 /// Runs a rollout of the real controllers in virtual time, on a runtime of its own, and tells every step as it happens.
 ///
@@ -62,8 +68,13 @@ impl<'a> Rollout<'a> {
         };
         let manifests = ClusterManifests::new(CLUSTER, "v1.33.0", 1).workers(group.clone());
         let population = Population::of(&group.deployment_name(CLUSTER));
-        let mut world = World::begin(WorldOptions::new(options.seed)).await?;
+        let extension = SimulatedExtension::new();
+        let mut world = World::begin(WorldOptions::extended_by(options.seed, &extension)).await?;
         world.observe(population.clone());
+        if options.in_place {
+            let updater = extension.add_updater("updater").taking(UPDATE_TAKES);
+            world.apply_objects(&[updater.config()]).await?;
+        }
         world.apply_objects(&manifests.objects()).await?;
         let deployment = group.deployment_name(CLUSTER);
         let goal = format!("all {} machines of {deployment} are available", options.replicas);

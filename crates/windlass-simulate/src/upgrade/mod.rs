@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachinePool};
 use windlass_api::conditions::TOPOLOGY_RECONCILED;
 use windlass_api::names::{CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION};
+use windlass_api::runtime::DISCOVERED_CONDITION;
 use windlass_reconcile::ObjectKey;
 use windlass_version::Version;
 
@@ -47,6 +48,14 @@ pub enum UpgradeError {
     /// The target is no version.
     #[error("{0}")]
     Target(windlass_version::ParseError),
+    /// An extension of the manifests cannot be called.
+    #[error("extension {name} cannot be called: {reason}")]
+    Extension {
+        /// Name of its ExtensionConfig.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
     /// The cluster could not be created.
     #[error("the cluster was not created: {0}")]
     Create(Box<WorldError>),
@@ -64,6 +73,9 @@ pub enum UpgradeError {
     World(Box<WorldError>),
 }
 
+/// How much virtual time extensions get to be discovered. A call takes none.
+const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
+
 /// When worlds of simulations begin: times in reports count from there.
 fn beginning() -> Timestamp {
     Timestamp::UNIX_EPOCH
@@ -79,14 +91,26 @@ fn beginning() -> Timestamp {
 /// refused or does not end; the error then says what it waits on.
 pub async fn upgrade(manifests: &[Value], options: &UpgradeOptions) -> Result<UpgradeReport, UpgradeError> {
     let target = Version::parse(&options.to).map_err(UpgradeError::Target)?;
-    let prepared = prepare(manifests).map_err(UpgradeError::Manifests)?;
+    let prepared = prepare(manifests, options.extension.is_live()).map_err(UpgradeError::Manifests)?;
     let world_options =
         WorldOptions { start: beginning(), ..WorldOptions::extended_by(options.seed, &options.extension) };
     let mut world =
         World::begin(world_options).await.map_err(|error| UpgradeError::World(Box::new(error)))?;
     let created = |error: WorldError| UpgradeError::Create(Box::new(error));
-    world.apply_object(&SimulatedExtension::config()).await.map_err(created)?;
-    world.apply_objects(&prepared.objects).await.map_err(created)?;
+    if options.extension.is_live() {
+        let (extensions, others): (Vec<Value>, Vec<Value>) =
+            prepared.objects.iter().cloned().partition(|object| object["kind"] == "ExtensionConfig");
+        let (namespaces, others): (Vec<Value>, Vec<Value>) = others.into_iter().partition(|object| {
+            matches!(object["kind"].as_str(), Some("Namespace" | "Secret" | "ConfigMap"))
+        });
+        world.apply_objects(&namespaces).await.map_err(created)?;
+        world.apply_objects(&extensions).await.map_err(created)?;
+        discovered(&mut world, &extensions).await?;
+        world.apply_objects(&others).await.map_err(created)?;
+    } else {
+        world.apply_object(&SimulatedExtension::config()).await.map_err(created)?;
+        world.apply_objects(&prepared.objects).await.map_err(created)?;
+    }
     let key = prepared.cluster.clone();
     let start = prepared.version.clone();
     world
@@ -111,6 +135,27 @@ pub async fn upgrade(manifests: &[Value], options: &UpgradeOptions) -> Result<Up
         return Err(refused(WorldError::Refused { what: format!("upgrade to {target}"), reason }));
     }
     Ok(journal.report(options.extension.calls(), begun.elapsed(), prepared.warnings))
+}
+
+/// Waits until all extensions said what they can do. One that cannot be called would hold everything for days.
+async fn discovered(world: &mut World, extensions: &[Value]) -> Result<(), UpgradeError> {
+    for extension in extensions {
+        let name = extension["metadata"]["name"].as_str().unwrap_or_default();
+        let found = |world: &World| {
+            let config = world.extension_config(name)?;
+            config.condition(DISCOVERED_CONDITION).map(|condition| json!(condition))
+        };
+        let goal = format!("extension {name} is discovered");
+        world
+            .run_until(&goal, DISCOVERY_LIMIT, |world| found(world).is_some())
+            .await
+            .map_err(|error| UpgradeError::Create(Box::new(error)))?;
+        if let Some(condition) = found(world).filter(|condition| condition["status"] != "True") {
+            let reason = condition["message"].as_str().unwrap_or_default().to_owned();
+            return Err(UpgradeError::Extension { name: name.to_owned(), reason });
+        }
+    }
+    Ok(())
 }
 
 /// Why there is no way to the target, if the Cluster says so: waiting would not change it.

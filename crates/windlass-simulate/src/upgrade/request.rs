@@ -20,6 +20,8 @@ pub struct UpgradeRequest {
     pub to: String,
     /// What all chance comes from.
     pub seed: u64,
+    /// Whether the extensions of the manifests are really called, over HTTPS.
+    pub live_extensions: bool,
 }
 
 /// Simulates an upgrade with all real controllers, in a runtime of its own.
@@ -28,7 +30,11 @@ pub struct UpgradeRequest {
 ///
 /// As [`upgrade`].
 pub fn simulate_upgrade(request: &UpgradeRequest) -> Result<UpgradeReport, UpgradeError> {
-    let extension = SimulatedExtension::new();
+    let extension = if request.live_extensions {
+        SimulatedExtension::live().map_err(|error| UpgradeError::Runtime(error.to_string()))?
+    } else {
+        SimulatedExtension::new()
+    };
     let options = UpgradeOptions { to: request.to.clone(), seed: request.seed, limit: LIMIT, extension };
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.map_err(|error| UpgradeError::Runtime(error.to_string()))?;

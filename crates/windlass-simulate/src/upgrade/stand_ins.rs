@@ -22,12 +22,12 @@ pub struct Prepared {
     pub warnings: Vec<String>,
 }
 
-/// Makes manifests ready for a simulation.
+/// Makes manifests ready for a simulation. Extensions stay as they are if they are live, and are left out if not.
 ///
 /// # Errors
 ///
 /// When they do not have exactly one Cluster with a topology.
-pub fn prepare(manifests: &[Value]) -> Result<Prepared, String> {
+pub fn prepare(manifests: &[Value], is_live: bool) -> Result<Prepared, String> {
     let kind = |object: &Value| object["kind"].as_str().unwrap_or_default().to_owned();
     let clusters: Vec<&Value> = manifests
         .iter()
@@ -52,7 +52,7 @@ pub fn prepare(manifests: &[Value]) -> Result<Prepared, String> {
     let mut namespaces = BTreeSet::new();
     let mut objects = Vec::new();
     for object in manifests.iter().filter(|object| !object.is_null() && !std::ptr::eq(*object, *cluster)) {
-        let Some(object) = prepared(object, &mut warnings) else { continue };
+        let Some(object) = prepared(object, is_live, &mut warnings) else { continue };
         namespaces.insert(text(&object["metadata"]["namespace"]));
         objects.push(object);
     }
@@ -68,17 +68,21 @@ pub fn prepare(manifests: &[Value]) -> Result<Prepared, String> {
 }
 
 /// One object, or nothing if it has no place in a simulation.
-fn prepared(object: &Value, warnings: &mut BTreeSet<String>) -> Option<Value> {
+fn prepared(object: &Value, is_live: bool, warnings: &mut BTreeSet<String>) -> Option<Value> {
     let (api_version, kind) = (object["apiVersion"].as_str()?, object["kind"].as_str()?);
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let mut object = object.clone();
     match (group, kind) {
+        (_, "ExtensionConfig") if is_live => Some(object),
         (_, "ExtensionConfig") => {
             warnings.insert("extensions are not called: a stand-in lets every hook pass".to_owned());
             None
         }
         ("cluster.x-k8s.io", "ClusterClass") => {
-            class(&mut object, warnings);
+            if !is_live {
+                without_extensions(&mut object, warnings);
+            }
+            replace_references(&mut object);
             Some(object)
         }
         (INFRASTRUCTURE_GROUP, kind) if kind.starts_with("Dev") => Some(object),
@@ -119,8 +123,8 @@ fn stand_in(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// Refers to stand-ins. Patches for what they stand in for select nothing any more.
-fn class(class: &mut Value, warnings: &mut BTreeSet<String>) {
+/// Lets nobody outside plan upgrades or patch templates.
+fn without_extensions(class: &mut Value, warnings: &mut BTreeSet<String>) {
     if class["spec"]["upgrade"]["external"].is_object() {
         class["spec"]["upgrade"]["external"]["generateUpgradePlanExtension"] = json!(PLAN_HANDLER);
         warnings.insert("upgrade plans are made by a stand-in that goes through every minor".to_owned());
@@ -137,9 +141,9 @@ fn class(class: &mut Value, warnings: &mut BTreeSet<String>) {
             spec.remove("patches");
         }
     }
-    replace_references(class);
 }
 
+/// Refers to stand-ins. Patches for what they stand in for select nothing any more.
 fn replace_references(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -181,7 +185,7 @@ mod tests {
                 "patches": [{"name": "x", "external": {}}]}}),
             json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}),
         ];
-        let prepared = prepare(&manifests).unwrap();
+        let prepared = prepare(&manifests, false).unwrap();
         let kinds: Vec<&str> = prepared.objects.iter().filter_map(|object| object["kind"].as_str()).collect();
         assert_eq!(kinds, ["Namespace", "DevMachineTemplate", "ClusterClass", "Cluster"]);
         let class = &prepared.objects[2]["spec"];
@@ -193,7 +197,22 @@ mod tests {
     }
 
     #[test]
+    fn live_extensions_stay() {
+        let manifests = [
+            json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c"},
+                "spec": {"topology": {"classRef": {"name": "k"}, "version": "v1.30.0"}}}),
+            json!({"apiVersion": "runtime.cluster.x-k8s.io/v1beta2", "kind": "ExtensionConfig", "metadata": {"name": "e"}}),
+            json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass", "metadata": {"name": "k"}, "spec": {
+                "upgrade": {"external": {"generateUpgradePlanExtension": "p.e"}},
+                "patches": [{"name": "x", "external": {"generatePatchesExtension": "g.e"}}]}}),
+        ];
+        let prepared = prepare(&manifests, true).unwrap();
+        assert_eq!(prepared.objects[..2], manifests[1..]);
+        assert_eq!(prepared.warnings, Vec::<String>::new());
+    }
+
+    #[test]
     fn there_must_be_one_cluster() {
-        assert!(prepare(&[]).unwrap_err().contains("there are 0"));
+        assert!(prepare(&[], false).unwrap_err().contains("there are 0"));
     }
 }

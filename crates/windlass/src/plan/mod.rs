@@ -2,6 +2,7 @@
 
 mod class;
 mod diff;
+mod in_place;
 mod input;
 mod mermaid;
 mod table;
@@ -22,7 +23,8 @@ windlass plan --from V [--workers V | --workers NAME=V,... | --no-workers] --to 
               [--versions V,... | --class FILE | --control-plane-upgrades V,... [--workers-upgrades V,...]]
               [-o table|json|yaml|mermaid]
        windlass plan check --from V [...] --to V --control-plane-upgrades V,... [--workers-upgrades V,...]
-       windlass plan diff A.json B.json")]
+       windlass plan diff A.json B.json
+       windlass plan --in-place -f manifests.yaml [-o table|json|yaml]")]
 #[command(after_help = "\
 Examples:
   A chained upgrade through the versions you have images for:
@@ -35,12 +37,21 @@ Examples:
     windlass plan --from v1.29.0 --to v1.30.0 -o mermaid
 
   What an upgrade plan extension answered, checked:
-    windlass plan check --from v1.29.0 --to v1.31.0 --control-plane-upgrades v1.30.4,v1.31.0")]
+    windlass plan check --from v1.29.0 --to v1.31.0 --control-plane-upgrades v1.30.4,v1.31.0
+
+  Which fields extensions would update on living machines; the ExtensionConfigs are among the manifests:
+    windlass plan --in-place -f manifests.yaml")]
 pub(crate) struct PlanCommand {
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
     ends: Option<input::Ends>,
+    /// Ask extensions which machines they would update in place, and show it field by field; nothing is changed
+    #[arg(long, requires = "filename", conflicts_with_all = ["versions", "class", "control_plane_upgrades", "Ends"])]
+    in_place: bool,
+    /// With --in-place: MachineDeployments, MachineSets, control planes, Machines, templates and ExtensionConfigs
+    #[arg(short, long, value_name = "FILE", requires = "in_place")]
+    filename: Option<PathBuf>,
     /// Versions that may be used, old to new; each intermediate minor uses the last one listed
     #[arg(long, value_name = "V,...", conflicts_with_all = ["class", "control_plane_upgrades"])]
     versions: Option<String>,
@@ -99,8 +110,12 @@ enum PlanFormat {
 const INVALID: &str = "the input is not valid";
 
 pub(crate) fn run(command: PlanCommand) -> Result<(), Failure> {
-    let PlanCommand { action, ends, versions, class, control_plane_upgrades, workers_upgrades, output } =
-        command;
+    if let (true, Some(path)) = (command.in_place, &command.filename) {
+        return in_place::run(path, command.output);
+    }
+    let PlanCommand {
+        action, ends, versions, class, control_plane_upgrades, workers_upgrades, output, ..
+    } = command;
     match (action, ends) {
         (Some(Action::Check(check)), _) => {
             let source =

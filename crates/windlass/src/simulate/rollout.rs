@@ -39,7 +39,7 @@ pub(crate) struct RolloutCommand {
     /// How machines are replaced; with OnDelete, machines are deleted one after the other
     #[arg(long, value_enum, default_value = "RollingUpdate")]
     strategy: StrategyName,
-    /// Update machines in place instead of replacing them
+    /// Let an extension update machines in place instead of replacing them; with OnDelete it is not asked
     #[arg(long)]
     in_place: bool,
     /// Want another number of machines in the middle of the rollout
@@ -90,10 +90,6 @@ pub(crate) fn run(command: &RolloutCommand) -> Result<(), Failure> {
 }
 
 fn options(command: &RolloutCommand) -> Result<RolloutOptions, Failure> {
-    if command.in_place {
-        let reason = "--in-place: machines are not updated in place in simulations yet";
-        return Err(Failure::Refused(reason.to_owned()));
-    }
     let (max_surge, max_unavailable) = (command.max_surge, command.max_unavailable);
     if max_surge == Amount::Number(0) && max_unavailable == Amount::Number(0) {
         let reason =
@@ -102,6 +98,7 @@ fn options(command: &RolloutCommand) -> Result<RolloutOptions, Failure> {
     }
     let mut options = RolloutOptions::new(command.replicas);
     options.seed = command.seed;
+    options.in_place = command.in_place;
     options.strategy = match command.strategy {
         StrategyName::RollingUpdate => Strategy::RollingUpdate { max_surge, max_unavailable },
         StrategyName::OnDelete => Strategy::OnDelete,

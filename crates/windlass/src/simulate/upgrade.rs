@@ -22,7 +22,11 @@ const MANIFEST_LIMIT: u64 = 16 * 1024 * 1024;
 #[command(after_help = "\
 Examples:
   windlass simulate upgrade -f cluster.yaml --to v1.33.0
-  windlass simulate upgrade -f class.yaml -f cluster.yaml --to v1.33.0 -o json")]
+  windlass simulate upgrade -f class.yaml -f cluster.yaml --to v1.33.0 -o json
+  windlass simulate upgrade -f cluster.yaml -f extension-config.yaml --to v1.33.0 --live-extensions
+
+Extensions that the manifests name are replaced by one that lets every hook pass, unless they are to be called
+(--live-extensions): then over HTTPS, and time in the simulation stands still until they answer.")]
 pub(crate) struct UpgradeCommand {
     /// File with manifests; may be given more than once
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
@@ -33,6 +37,9 @@ pub(crate) struct UpgradeCommand {
     /// What all chance comes from: the same seed, the same story
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
+    /// Call the extensions that the manifests name (ExtensionConfig), instead of letting every hook pass
+    #[arg(long)]
+    live_extensions: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
@@ -47,7 +54,12 @@ pub(crate) fn run(command: &UpgradeCommand) -> Result<(), Failure> {
         })?;
         manifests.extend(documents);
     }
-    let request = UpgradeRequest { manifests, to: command.to.clone(), seed: command.seed };
+    let request = UpgradeRequest {
+        manifests,
+        to: command.to.clone(),
+        seed: command.seed,
+        live_extensions: command.live_extensions,
+    };
     let report = simulate_upgrade(&request).map_err(|error| match error {
         UpgradeError::Manifests(_) | UpgradeError::Target(_) | UpgradeError::Create(_) => {
             Failure::Invalid(error.to_string())

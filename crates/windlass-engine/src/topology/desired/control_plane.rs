@@ -8,8 +8,9 @@ use windlass_api::cluster::{
 };
 
 use super::clone::{self, Identity};
-use super::{BuildError, Inputs, Names, health_check, merged, reference};
-use crate::topology::patches::{Builtins, GroupBuiltins, TemplateRole, apply_inline, values_for};
+use super::templates::{Asked, Part, Pass};
+use super::{BuildError, Inputs, health_check, merged, reference};
+use crate::topology::patches::{Builtins, GroupBuiltins};
 
 pub(super) struct ControlPlaneParts {
     pub(super) machines: Option<Value>,
@@ -20,14 +21,14 @@ pub(super) struct ControlPlaneParts {
 pub(super) fn build(
     inputs: Inputs<'_>,
     topology: &Topology,
-    names: &mut Names<'_>,
+    pass: &mut Pass<'_>,
 ) -> Result<ControlPlaneParts, BuildError> {
     let (class, current) = (&inputs.blueprint.class, inputs.current);
     let (part_class, part) = (&class.spec.control_plane, &topology.control_plane);
     let metadata = merged(&part_class.metadata, &part.metadata);
-    let name = names.of_cluster(current.control_plane.as_ref(), &part_class.naming.template)?;
+    let name = pass.names.of_cluster(current.control_plane.as_ref(), &part_class.naming.template)?;
     let machines_name = match &inputs.blueprint.control_plane_machines {
-        Some(_) => Some(names.of_cluster(current.control_plane_machines.as_ref(), "")?),
+        Some(_) => Some(pass.names.of_cluster(current.control_plane_machines.as_ref(), "")?),
         None => None,
     };
     let builtin = Builtins::new(inputs.cluster).of_control_plane(GroupBuiltins {
@@ -37,20 +38,36 @@ pub(super) fn build(
         metadata: &metadata,
         infrastructure_name: machines_name.as_deref(),
     });
-    let variables = values_for(class, &topology.variables, &part.variables.overrides, builtin);
-    let patched = |template: &Value| apply_inline(class, TemplateRole::ControlPlane, template, &variables);
-
+    let overrides = &part.variables.overrides;
+    let template = pass.template(Asked {
+        part: Part::ControlPlane,
+        holder: inputs.cluster_holder("spec.controlPlaneRef"),
+        template: &inputs.blueprint.control_plane,
+        overrides,
+        builtin: &builtin,
+    });
     let machines = match (&inputs.blueprint.control_plane_machines, machines_name) {
-        (Some(template), Some(name)) => Some(clone::template(
-            &patched(template)?,
-            Identity {
+        (Some(machines), Some(machines_name)) => {
+            let text = |field: &str| template.get(field).and_then(Value::as_str).unwrap_or_default();
+            let kind = text("kind");
+            let kind = kind.strip_suffix("Template").unwrap_or(kind);
+            let field_path = "spec.machineTemplate.spec.infrastructureRef";
+            let machines = pass.template(Asked {
+                part: Part::ControlPlane,
+                holder: inputs.holder(text("apiVersion"), kind, &name, field_path),
+                template: machines,
+                overrides,
+                builtin: &builtin,
+            });
+            let identity = Identity {
                 namespace: inputs.namespace(),
-                name,
+                name: machines_name,
                 labels: inputs.labels(),
                 annotations: BTreeMap::new(),
                 owner: Some(inputs.owner()),
-            },
-        )),
+            };
+            Some(clone::template(&machines, identity))
+        }
         _ => None,
     };
     let mut labels = metadata.labels.clone();
@@ -62,7 +79,7 @@ pub(super) fn build(
         annotations: metadata.annotations.clone(),
         owner: Some(inputs.controlling_owner()),
     };
-    let mut control_plane = clone::object(&patched(&inputs.blueprint.control_plane)?, identity);
+    let mut control_plane = clone::object(&template, identity);
     let spec = object(&mut control_plane, &["spec"]);
     spec.insert("version".to_owned(), json!(inputs.decision.control_plane.version.to_string()));
     if let Some(replicas) = part.replicas {

@@ -3,28 +3,22 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use windlass_api::cluster::Topology;
 
 use super::clone::{self, Identity};
-use super::{BuildError, Inputs, Names};
-use crate::topology::patches::{Builtins, TemplateRole, apply_inline, values_for};
+use super::templates::{Asked, Part, Pass};
+use super::{BuildError, Inputs};
+use crate::topology::patches::Builtins;
 
-pub(super) fn build(
-    inputs: Inputs<'_>,
-    topology: &Topology,
-    names: &mut Names<'_>,
-) -> Result<Value, BuildError> {
-    let class = &inputs.blueprint.class;
-    let naming = &class.spec.infrastructure.naming.template;
-    let name = names.of_cluster(inputs.current.infrastructure.as_ref(), naming)?;
-    let builtin = Builtins::new(inputs.cluster).of_cluster();
-    let variables = values_for(class, &topology.variables, &[], builtin);
-    let template = apply_inline(
-        class,
-        TemplateRole::InfrastructureCluster,
-        &inputs.blueprint.infrastructure,
-        &variables,
-    )?;
+pub(super) fn build(inputs: Inputs<'_>, pass: &mut Pass<'_>) -> Result<Value, BuildError> {
+    let naming = &inputs.blueprint.class.spec.infrastructure.naming.template;
+    let name = pass.names.of_cluster(inputs.current.infrastructure.as_ref(), naming)?;
+    let template = pass.template(Asked {
+        part: Part::InfrastructureCluster,
+        holder: inputs.cluster_holder("spec.infrastructureRef"),
+        template: &inputs.blueprint.infrastructure,
+        overrides: &[],
+        builtin: &Builtins::new(inputs.cluster).of_cluster(),
+    });
     let identity = Identity {
         namespace: inputs.namespace(),
         name,

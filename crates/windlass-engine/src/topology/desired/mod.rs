@@ -9,18 +9,22 @@ mod health_check;
 mod infrastructure;
 mod names;
 mod rotation;
+mod templates;
 mod workers;
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, ClusterClass, TemplateMeta, Topology};
+use windlass_api::hooks::HolderReference;
 use windlass_api::names::{CLUSTER_NAME_LABEL, TOPOLOGY_OWNED_LABEL};
 
 use super::patches::PatchError;
 use super::upgrade::Decision;
 pub use names::{NameError, NameSource, Names};
 pub use rotation::{TemplateChange, template_change};
+use templates::Pass;
+pub use templates::{PatchVariables, TemplateItem, Templates};
 
 /// A class with everything that it points to.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,22 +144,56 @@ pub struct Inputs<'a> {
 }
 
 impl Desired {
-    /// Builds the objects.
+    /// Builds the objects, with the inline patches of the class.
     ///
     /// # Errors
     ///
     /// When the topology names what the class does not have, or a patch or a name cannot be evaluated.
     pub fn build(inputs: Inputs<'_>, names: &mut dyn NameSource) -> Result<Self, BuildError> {
+        let (desired, mut templates) = Self::collect(inputs, names)?;
+        let (class, topology) = (&inputs.blueprint.class, inputs.topology()?);
+        let mut inline = class.spec.patches.iter().filter(|patch| patch.external.is_none()).peekable();
+        if inline.peek().is_none() {
+            return Ok(desired);
+        }
+        for patch in inline {
+            templates.patch_inline(class, &topology.variables, patch)?;
+        }
+        Self::from_templates(inputs, templates)
+    }
+
+    /// The templates that the objects are built from, for whoever lets extensions patch them.
+    ///
+    /// # Errors
+    ///
+    /// When the topology names what the class does not have, or a name cannot be evaluated.
+    pub fn templates(inputs: Inputs<'_>, names: &mut dyn NameSource) -> Result<Templates, BuildError> {
+        Self::collect(inputs, names).map(|(_, templates)| templates)
+    }
+
+    /// Builds the objects from patched templates, with the names that patches were told.
+    ///
+    /// # Errors
+    ///
+    /// When the topology names what the class does not have, or a name cannot be evaluated.
+    pub fn from_templates(inputs: Inputs<'_>, templates: Templates) -> Result<Self, BuildError> {
+        templates::with_templates(inputs.cluster_name(), templates, |pass| Self::pass(inputs, pass))
+    }
+
+    fn collect(inputs: Inputs<'_>, names: &mut dyn NameSource) -> Result<(Self, Templates), BuildError> {
+        templates::collect(inputs.cluster_name(), names, |pass| Self::pass(inputs, pass))
+    }
+
+    fn pass(inputs: Inputs<'_>, pass: &mut Pass<'_>) -> Result<Self, BuildError> {
         let topology = inputs.topology()?;
-        let names = &mut Names::new(inputs.cluster_name(), names);
-        let infrastructure = infrastructure::build(inputs, topology, names)?;
-        let parts = control_plane::build(inputs, topology, names)?;
+        let infrastructure = infrastructure::build(inputs, pass)?;
+        let parts = control_plane::build(inputs, topology, pass)?;
         Ok(Self {
             infrastructure,
             control_plane_machines: parts.machines,
             control_plane: parts.control_plane,
             control_plane_health_check: parts.health_check,
-            workers: workers::build(inputs, topology, names)?,
+            workers: workers::build(inputs, topology, pass)?,
         })
     }
 }
@@ -171,6 +209,21 @@ impl<'a> Inputs<'a> {
 
     fn namespace(&self) -> &'a str {
         self.cluster.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The Cluster as what refers to a template.
+    fn cluster_holder(&self, field_path: &str) -> HolderReference {
+        self.holder(Cluster::API_VERSION, Cluster::KIND, self.cluster_name(), field_path)
+    }
+
+    fn holder(&self, api_version: &str, kind: &str, name: &str, field_path: &str) -> HolderReference {
+        HolderReference {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: self.namespace().to_owned(),
+            name: name.to_owned(),
+            field_path: field_path.to_owned(),
+        }
     }
 
     /// The Cluster as the owner of an object.

@@ -15,32 +15,30 @@ use windlass_version::Version;
 
 use super::clone::{self, Identity};
 use super::control_plane::{first_of, object, set_machine_fields, set_timeouts};
-use super::{
-    BuildError, DesiredGroup, GroupBlueprint, GroupNames, Inputs, Names, health_check, merged, reference,
-};
+use super::templates::{Asked, Part, Pass};
+use super::{BuildError, DesiredGroup, GroupNames, Inputs, Names, health_check, merged, reference};
 use crate::topology::observed::GroupKind;
-use crate::topology::patches::{Builtins, GroupBuiltins, TemplateRole, apply_inline, values_for};
+use crate::topology::patches::{Builtins, GroupBuiltins};
 
 pub(super) fn build(
     inputs: Inputs<'_>,
     topology: &Topology,
-    names: &mut Names<'_>,
+    pass: &mut Pass<'_>,
 ) -> Result<Vec<DesiredGroup>, BuildError> {
     let mut groups = Vec::new();
     for entry in &topology.workers.machine_deployments {
-        groups.push(machine_deployment(inputs, topology, entry, names)?);
+        groups.push(machine_deployment(inputs, entry, pass)?);
     }
     for entry in &topology.workers.machine_pools {
-        groups.push(machine_pool(inputs, topology, entry, names)?);
+        groups.push(machine_pool(inputs, entry, pass)?);
     }
     Ok(groups)
 }
 
 fn machine_deployment(
     inputs: Inputs<'_>,
-    topology: &Topology,
     entry: &MachineDeploymentTopology,
-    names: &mut Names<'_>,
+    pass: &mut Pass<'_>,
 ) -> Result<DesiredGroup, BuildError> {
     let class = &inputs.blueprint.class;
     let classes = &class.spec.workers.machine_deployments;
@@ -56,7 +54,7 @@ fn machine_deployment(
         &entry_class.naming.template,
         GroupKind::MachineDeployment,
         &entry.name,
-        names,
+        &mut pass.names,
     )?;
     let version = version_of(inputs, GroupKind::MachineDeployment, &entry.name);
 
@@ -66,8 +64,6 @@ fn machine_deployment(
         &entry.class,
         &group.bootstrap,
     );
-    let variables = values_for(class, &topology.variables, &entry.variables.overrides, builtin);
-    let role = TemplateRole::MachineDeployment { class: &entry.class };
     let identity = |name: &str| Identity {
         namespace: inputs.namespace(),
         name: name.to_owned(),
@@ -75,13 +71,24 @@ fn machine_deployment(
         annotations: BTreeMap::new(),
         owner: Some(inputs.owner()),
     };
-    let GroupBlueprint { bootstrap, infrastructure } = blueprint;
-    let bootstrap =
-        clone::template(&apply_inline(class, role, bootstrap, &variables)?, identity(&group.bootstrap));
-    let infrastructure = clone::template(
-        &apply_inline(class, role, infrastructure, &variables)?,
-        identity(&group.infrastructure),
-    );
+    let mut template = |template: &Value, field_path: &str| {
+        pass.template(Asked {
+            part: Part::MachineDeployment(entry.class.clone()),
+            holder: inputs.holder(
+                MachineDeployment::API_VERSION,
+                MachineDeployment::KIND,
+                &group.object,
+                field_path,
+            ),
+            template,
+            overrides: &entry.variables.overrides,
+            builtin: &builtin,
+        })
+    };
+    let bootstrap = template(&blueprint.bootstrap, "spec.template.spec.bootstrap.configRef");
+    let infrastructure = template(&blueprint.infrastructure, "spec.template.spec.infrastructureRef");
+    let bootstrap = clone::template(&bootstrap, identity(&group.bootstrap));
+    let infrastructure = clone::template(&infrastructure, identity(&group.infrastructure));
 
     let mut spec = json!({
         "clusterName": inputs.cluster_name(),
@@ -145,9 +152,8 @@ fn timeouts(deletion: &OrderedDeletionSpec) -> DeletionTimeouts {
 
 fn machine_pool(
     inputs: Inputs<'_>,
-    topology: &Topology,
     entry: &MachinePoolTopology,
-    names: &mut Names<'_>,
+    pass: &mut Pass<'_>,
 ) -> Result<DesiredGroup, BuildError> {
     let class = &inputs.blueprint.class;
     let classes = &class.spec.workers.machine_pools;
@@ -158,8 +164,13 @@ fn machine_pool(
     let labels = labels(inputs, &metadata, TOPOLOGY_POOL_NAME_LABEL, &entry.name);
     let none = GroupNames::default();
     let current = inputs.current.machine_pools.get(&entry.name).unwrap_or(&none);
-    let group =
-        GroupParts::named(current, &entry_class.naming.template, GroupKind::MachinePool, &entry.name, names)?;
+    let group = GroupParts::named(
+        current,
+        &entry_class.naming.template,
+        GroupKind::MachinePool,
+        &entry.name,
+        &mut pass.names,
+    )?;
     let version = version_of(inputs, GroupKind::MachinePool, &entry.name);
 
     let builtin = Builtins::new(inputs.cluster).of_machine_pool(
@@ -168,8 +179,6 @@ fn machine_pool(
         &entry.class,
         &group.bootstrap,
     );
-    let variables = values_for(class, &topology.variables, &entry.variables.overrides, builtin);
-    let role = TemplateRole::MachinePool { class: &entry.class };
     // A pool has objects, not templates: they are changed in place, never replaced.
     let identity = |name: &str| Identity {
         namespace: inputs.namespace(),
@@ -178,13 +187,19 @@ fn machine_pool(
         annotations: BTreeMap::new(),
         owner: Some(inputs.owner()),
     };
-    let GroupBlueprint { bootstrap, infrastructure } = blueprint;
-    let bootstrap =
-        clone::object(&apply_inline(class, role, bootstrap, &variables)?, identity(&group.bootstrap));
-    let infrastructure = clone::object(
-        &apply_inline(class, role, infrastructure, &variables)?,
-        identity(&group.infrastructure),
-    );
+    let mut template = |template: &Value, field_path: &str| {
+        pass.template(Asked {
+            part: Part::MachinePool(entry.class.clone()),
+            holder: inputs.holder(MachinePool::API_VERSION, MachinePool::KIND, &group.object, field_path),
+            template,
+            overrides: &entry.variables.overrides,
+            builtin: &builtin,
+        })
+    };
+    let bootstrap = template(&blueprint.bootstrap, "spec.template.spec.bootstrap.configRef");
+    let infrastructure = template(&blueprint.infrastructure, "spec.template.spec.infrastructureRef");
+    let bootstrap = clone::object(&bootstrap, identity(&group.bootstrap));
+    let infrastructure = clone::object(&infrastructure, identity(&group.infrastructure));
 
     let mut spec = json!({
         "clusterName": inputs.cluster_name(),

@@ -1,16 +1,14 @@
 //! Inline patches of a class: which templates they change, and how.
 //!
-//! Patches are applied in the order of the class, each on the result of the one before. They may change nothing but
-//! `spec`; whatever the topology itself decides is set afterwards and wins.
+//! Patches are applied in the order of the class, each on the result of the one before, whether it is inline or an
+//! extension's. Whatever the topology itself decides is set afterwards and wins.
 
 mod builtin;
 mod json_patch;
 mod variables;
 
 use serde_json::{Map, Value};
-use windlass_api::cluster::{
-    ClusterClass, ClusterClassPatch, JsonPatchOperation, PatchDefinition, PatchSelectorMatch,
-};
+use windlass_api::cluster::{ClusterClassPatch, JsonPatchOperation, PatchDefinition, PatchSelectorMatch};
 
 use super::gotemplate::{self, MissingKey, TemplateError};
 pub use builtin::{Builtins, GroupBuiltins};
@@ -88,39 +86,36 @@ pub enum ValueError {
     Missing,
 }
 
-/// Applies the inline patches of a class to one of its templates.
+/// Applies an inline patch to a template, if it is for that. Patches may change nothing but `spec`.
 ///
 /// # Errors
 ///
 /// When a patch that is for the template cannot be evaluated or applied.
-pub fn apply_inline(
-    class: &ClusterClass,
+pub fn apply_inline_patch(
+    patch: &ClusterClassPatch,
     role: TemplateRole<'_>,
     template: &Value,
     variables: &Map<String, Value>,
 ) -> Result<Value, Box<PatchError>> {
-    let mut patched = template.clone();
     let data = Value::Object(variables.clone());
-    for patch in class.spec.patches.iter().filter(|patch| patch.external.is_none()) {
-        let selected: Vec<&PatchDefinition> =
-            patch.definitions.iter().filter(|definition| is_for(definition, role, template)).collect();
-        // What is not for this template may ask for variables that only others have.
-        if selected.is_empty() || !is_enabled(patch, &data)? {
-            continue;
-        }
-        for definition in selected {
-            let operations = operations(patch, definition, variables, &data)?;
-            apply(&mut patched, &operations).map_err(|error| {
-                Box::new(PatchError::Apply {
-                    patch: patch.name.clone(),
-                    kind: text(template, "/kind").to_owned(),
-                    name: text(template, "/metadata/name").to_owned(),
-                    error,
-                })
-            })?;
-        }
+    let selected: Vec<&PatchDefinition> =
+        patch.definitions.iter().filter(|definition| is_for(definition, role, template)).collect();
+    // What is not for this template may ask for variables that only others have.
+    if selected.is_empty() || !is_enabled(patch, &data)? {
+        return Ok(template.clone());
     }
-    // Patches may change `spec` only.
+    let mut patched = template.clone();
+    for definition in selected {
+        let operations = operations(patch, definition, variables, &data)?;
+        apply(&mut patched, &operations).map_err(|error| {
+            Box::new(PatchError::Apply {
+                patch: patch.name.clone(),
+                kind: text(template, "/kind").to_owned(),
+                name: text(template, "/metadata/name").to_owned(),
+                error,
+            })
+        })?;
+    }
     let mut result = template.clone();
     if let (Some(result), Some(spec)) = (result.as_object_mut(), patched.get("spec")) {
         result.insert("spec".to_owned(), spec.clone());
@@ -212,8 +207,21 @@ fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use windlass_api::cluster::ClusterClass;
 
     use super::*;
+
+    fn apply_inline(
+        class: &ClusterClass,
+        role: TemplateRole<'_>,
+        template: &Value,
+        variables: &Map<String, Value>,
+    ) -> Result<Value, Box<PatchError>> {
+        let patches = class.spec.patches.iter();
+        patches.into_iter().try_fold(template.clone(), |template, patch| {
+            apply_inline_patch(patch, role, &template, variables)
+        })
+    }
 
     fn class(patches: Value) -> ClusterClass {
         serde_json::from_value(json!({

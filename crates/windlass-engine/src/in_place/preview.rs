@@ -1,0 +1,172 @@
+//! What would be asked, from manifests: the machines that there are and what they shall become.
+
+use serde_json::{Value, json};
+use windlass_api::Object;
+use windlass_api::cluster::{Machine, MachineDeployment, MachineSet};
+use windlass_api::control_plane::KubeadmControlPlane;
+use windlass_api::names::{CONTROL_PLANE_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL};
+
+use super::{Level, Objects, comparable_configs};
+use crate::control_plane::kubeadm_config::{Form, for_machine};
+use crate::rollout::{compared_sets, next_set, same_machines};
+
+/// Machines that a change is about.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// Whose: such as `MachineSet a of MachineDeployment b`.
+    pub subject: String,
+    /// Where.
+    pub namespace: String,
+    /// Whether it is about one Machine or a MachineSet.
+    pub level: Level,
+    /// The two states, or what the manifests lack.
+    pub states: Result<(Objects, Objects), String>,
+}
+
+/// The questions that manifests lead to: MachineSets that do not have the template of their MachineDeployment, and Machines of
+/// control planes that are not as their control plane wants them.
+pub fn questions(manifests: &[Value]) -> Vec<Question> {
+    let found = Manifests(manifests);
+    let sets: Vec<MachineSet> = found.all("MachineSet");
+    let mut questions = Vec::new();
+    for deployment in found.all::<MachineDeployment>("MachineDeployment") {
+        let name = deployment.metadata.name.clone().unwrap_or_default();
+        let is_its = |set: &&MachineSet| {
+            set.metadata.namespace == deployment.metadata.namespace
+                && belongs(&json!(set.metadata), "MachineDeployment", &name, MACHINE_DEPLOYMENT_NAME_LABEL)
+        };
+        let sets: Vec<&MachineSet> = sets.iter().filter(is_its).collect();
+        let same = |set: &&MachineSet| same_machines(&set.spec.template, &deployment.spec.template);
+        let new = sets.iter().copied().find(same);
+        let fresh = next_set(&deployment, &sets, &std::collections::BTreeSet::new());
+        for old in sets.iter().copied().filter(|set| !same(set)) {
+            let (current, desired) = compared_sets(&deployment, old, new, &fresh);
+            let states = found.of_set(&current).and_then(|current| Ok((current, found.of_set(&desired)?)));
+            questions.push(Question {
+                subject: format!(
+                    "MachineSet {} of MachineDeployment {name}",
+                    old.metadata.name.clone().unwrap_or_default()
+                ),
+                namespace: namespace(&json!(deployment.metadata)),
+                level: Level::MachineSet,
+                states,
+            });
+        }
+    }
+    let machines: Vec<Machine> = found.all("Machine");
+    for control_plane in found.all::<KubeadmControlPlane>("KubeadmControlPlane") {
+        let name = control_plane.metadata.name.clone().unwrap_or_default();
+        let is_its = |machine: &&Machine| {
+            machine.metadata.namespace == control_plane.metadata.namespace
+                && belongs(&json!(machine.metadata), "KubeadmControlPlane", &name, CONTROL_PLANE_NAME_LABEL)
+        };
+        for machine in machines.iter().filter(is_its) {
+            let states = found.of_machine(machine, &control_plane);
+            let differ = |(current, desired): &(Objects, Objects)| {
+                super::Composition::new(Level::Machine, current.clone(), desired.clone())
+                    .map_or(true, |composition| !composition.is_covered())
+            };
+            if states.as_ref().map_or(true, differ) {
+                questions.push(Question {
+                    subject: format!(
+                        "Machine {} of KubeadmControlPlane {name}",
+                        machine.metadata.name.clone().unwrap_or_default()
+                    ),
+                    namespace: namespace(&json!(control_plane.metadata)),
+                    level: Level::Machine,
+                    states,
+                });
+            }
+        }
+    }
+    questions
+}
+
+struct Manifests<'a>(&'a [Value]);
+
+impl Manifests<'_> {
+    fn all<T: serde::de::DeserializeOwned>(&self, kind: &str) -> Vec<T> {
+        let of_kind = self.0.iter().filter(|object| object["kind"] == kind);
+        of_kind.filter_map(|object| serde_json::from_value(object.clone()).ok()).collect()
+    }
+
+    fn get(&self, kind: &str, name: &str, namespace: &str) -> Result<Object, String> {
+        let is_it = |object: &&Value| {
+            object["kind"] == kind
+                && object["metadata"]["name"] == name
+                && self::namespace(&object["metadata"]) == namespace
+        };
+        let found = self.0.iter().find(is_it).and_then(|object| Object::try_from(object.clone()).ok());
+        found
+            .map(|object| object.in_place_view())
+            .ok_or_else(|| format!("{kind} {name} is not in the manifests"))
+    }
+
+    fn of_set(&self, set: &MachineSet) -> Result<Objects, String> {
+        let namespace = namespace(&json!(set.metadata));
+        let spec = &set.spec.template.spec;
+        let infrastructure = &spec.infrastructure_ref;
+        let config = spec.bootstrap.config_ref.as_ref();
+        Ok(Objects {
+            machine: view(&json!(set)),
+            infrastructure: self.get(&infrastructure.kind, &infrastructure.name, &namespace)?,
+            bootstrap: config.map(|config| self.get(&config.kind, &config.name, &namespace)).transpose()?,
+        })
+    }
+
+    fn of_machine(
+        &self,
+        machine: &Machine,
+        control_plane: &KubeadmControlPlane,
+    ) -> Result<(Objects, Objects), String> {
+        let namespace = namespace(&json!(machine.metadata));
+        let reference = &machine.spec.infrastructure_ref;
+        let infrastructure = self.get(&reference.kind, &reference.name, &namespace)?;
+        let template = &control_plane.spec.machine_template.spec.infrastructure_ref;
+        let template = self.get(&template.kind, &template.name, &namespace)?;
+        let wanted = template.pointer("/spec/template/spec").cloned().unwrap_or_else(|| json!({}));
+        // What the provider has written into the machine stays in it.
+        let mut spec = infrastructure.spec().cloned().unwrap_or_else(|| json!({}));
+        json_patch::merge(&mut spec, &wanted);
+        let current = view(&json!(machine));
+        let mut machine_spec = current.spec().cloned().unwrap_or_else(|| json!({}));
+        machine_spec["version"] = json!(control_plane.spec.version);
+        let configs = match &machine.spec.bootstrap.config_ref {
+            None => None,
+            Some(config) => {
+                let config = self.get(&config.kind, &config.name, &namespace)?;
+                let wanted = json!(control_plane.spec.kubeadm_config_spec);
+                let wanted = for_machine(&wanted, Form::Join, &control_plane.spec.version);
+                Some(comparable_configs(&config, &with_spec(&config, wanted)))
+            }
+        };
+        let (bootstrap, bootstrap_wanted) = configs.unzip();
+        let desired = Objects {
+            machine: with_spec(&current, machine_spec),
+            infrastructure: with_spec(&infrastructure, spec),
+            bootstrap: bootstrap_wanted,
+        };
+        Ok((Objects { machine: current, infrastructure, bootstrap }, desired))
+    }
+}
+
+fn view(object: &Value) -> Object {
+    Object::try_from(object.clone()).map(|object| object.in_place_view()).unwrap_or_default()
+}
+
+fn with_spec(object: &Object, spec: Value) -> Object {
+    let mut object = object.clone();
+    object.as_map_mut().insert("spec".to_owned(), spec);
+    object
+}
+
+fn namespace(metadata: &Value) -> String {
+    metadata["namespace"].as_str().unwrap_or("default").to_owned()
+}
+
+/// Whether somebody controls an object, or its label says that it is theirs.
+fn belongs(metadata: &Value, kind: &str, name: &str, label: &str) -> bool {
+    let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
+    let owned = owners.into_iter().any(|owner| owner["kind"] == kind && owner["name"] == name);
+    owned || metadata["labels"][label] == name
+}

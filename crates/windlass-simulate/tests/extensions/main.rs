@@ -1,0 +1,10 @@
+//! Extensions and the topology: what they are asked, when, and what their answers do. Extensions are real ones, in the
+//! process or behind HTTPS.
+
+#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
+
+mod https;
+mod lifecycle;
+mod patches;
+mod recorder;
+mod registration;

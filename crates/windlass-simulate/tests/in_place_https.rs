@@ -1,0 +1,129 @@
+//! Workers that are updated in place by an extension of another process, over HTTPS and in real time.
+
+#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use windlass_api::cluster::Machine;
+use windlass_apiserver::{ApiServer, Clock};
+use windlass_dev::Provider;
+use windlass_hooks::HookClient;
+use windlass_hooks::transport::{HttpsTransport, boxed};
+use windlass_plane::Plane;
+use windlass_reconcile::{Manager, Options};
+use windlass_simulate::{Amount, ClusterManifests, Startup, WorkerGroup};
+use windlass_store::{History, Store};
+
+/// Starts the example that updates machines in place, and returns the object that registers it. It is killed when it is
+/// dropped, by its id.
+async fn updater(state: &Path) -> (Child, Value) {
+    // target/debug/deps/<this test> and target/debug/examples/<example>
+    let this = std::env::current_exe().unwrap();
+    let binary: PathBuf = this.parent().and_then(Path::parent).unwrap().join("examples/in-place-updater");
+    let mut child = Command::new(binary)
+        .args(["--listen", "127.0.0.1:0", "--command", "true", "--retry-after", "1", "--state"])
+        .arg(state)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let (mut url, mut ca) = (None, None);
+    while url.is_none() || ca.is_none() {
+        let line = tokio::time::timeout(Duration::from_secs(60), lines.next_line()).await;
+        let line = line.unwrap().unwrap().unwrap();
+        if let Some(found) = line.trim().strip_prefix("url: ") {
+            url = Some(found.to_owned());
+        } else if let Some(bundle) = line.trim().strip_prefix("caBundle: ") {
+            ca = Some(bundle.to_owned());
+        }
+    }
+    let config = json!({"apiVersion": "runtime.cluster.x-k8s.io/v1beta2", "kind": "ExtensionConfig",
+        "metadata": {"name": "in-place-updater"},
+        "spec": {"clientConfig": {"url": url, "caBundle": ca}, "namespaceSelector": {}}});
+    (child, config)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_example_updates_workers_in_place_over_https() {
+    let state = std::env::temp_dir().join(format!("windlass-in-place-{}", std::process::id()));
+    let (mut child, config) = updater(&state).await;
+    let server =
+        ApiServer::start(Store::in_memory(History::default()), windlass_apiserver::Options::new()).await;
+    let server = server.unwrap();
+    let client = Client::new(server.service(), "default");
+    let definitions = Api::all(client.clone());
+    for definition in windlass_api::crds::all() {
+        definitions.create(&PostParams::default(), &definition).await.unwrap();
+    }
+    let manager = Manager::new(client.clone(), Options::new());
+    let hooks = HookClient::builder(boxed(HttpsTransport::new())).build();
+    let plane = Plane { client: client.clone(), hooks, provider: Some(Provider::new(Clock::system(), 1)) };
+    plane.register(&manager);
+    let running = manager.start();
+
+    let group = WorkerGroup::new("w", 2).rolling_update(Amount::Number(0), Amount::Number(1));
+    let manifests = ClusterManifests::new("c", "v1.33.0", 1)
+        .startup(Startup { vm: 0.0, node: 0.0, jitter: 0.0 })
+        .workers(group.clone());
+    apply(&client, &[config]).await;
+    apply(&client, &manifests.objects()).await;
+    let before = until_all_run(&client, "v1.33.0").await;
+    apply(&client, &manifests.worker_objects(&group.version("v1.33.1"))).await;
+    let after = until_all_run(&client, "v1.33.1").await;
+    assert_eq!(after, before, "the same machines");
+    running.stop(Duration::from_secs(30)).await;
+    child.kill().await.unwrap();
+    // The attempts of the example are the evidence that it did the work.
+    let attempts = std::fs::read_dir(&state).unwrap().filter_map(Result::ok);
+    let attempts =
+        attempts.filter(|entry| entry.file_name().to_string_lossy().ends_with(".outcome.json")).count();
+    std::fs::remove_dir_all(&state).unwrap();
+    assert_eq!(attempts, 2);
+}
+
+async fn apply(client: &Client, objects: &[Value]) {
+    for object in objects {
+        let kind = object["kind"].as_str().unwrap();
+        let resource = kube::api::ApiResource::from_gvk(&kube::api::GroupVersionKind {
+            group: object["apiVersion"].as_str().unwrap().split('/').next().unwrap().to_owned(),
+            version: "v1beta2".to_owned(),
+            kind: kind.to_owned(),
+        });
+        let api: Api<kube::api::DynamicObject> = match kind {
+            "ExtensionConfig" => Api::all_with(client.clone(), &resource),
+            _ => Api::default_namespaced_with(client.clone(), &resource),
+        };
+        let name = object["metadata"]["name"].as_str().unwrap();
+        api.patch(name, &PatchParams::apply("user").force(), &Patch::Apply(object)).await.unwrap();
+    }
+}
+
+/// Waits until both workers run a version and are not being updated, and returns their names.
+async fn until_all_run(client: &Client, version: &str) -> Vec<String> {
+    let api: Api<Machine> = Api::default_namespaced(client.clone());
+    let wait = async {
+        loop {
+            let workers = api.list(&ListParams::default().labels("group=w")).await.unwrap().items;
+            let runs = |machine: &Machine| {
+                machine.status.node_info.as_ref().is_some_and(|info| info.kubelet_version == version)
+                    && !windlass_engine::machine_set::is_updating(machine)
+            };
+            if workers.len() == 2 && workers.iter().all(runs) {
+                let mut names: Vec<String> = workers.iter().map(ResourceExt::name_any).collect();
+                names.sort();
+                return names;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(240), wait).await.unwrap()
+}

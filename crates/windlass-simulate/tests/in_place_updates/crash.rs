@@ -1,0 +1,120 @@
+//! Everything that acts is killed between any two writes of an update in place, and started again.
+
+use std::time::Duration;
+
+use windlass_reconcile::WriteFault;
+use windlass_simulate::{
+    Amount, Covered, SimulatedExtension, SimulatedUpdater, WorkerGroup, World, is_complete,
+};
+
+use crate::support::{LONG, Scene, external, has_reached, kubelet, workers};
+
+/// Which writes are tried: all of them if this is set, otherwise some, which takes seconds.
+const EVERY_WRITE: &str = "WINDLASS_EVERY_WRITE";
+
+fn stride(some: u64) -> u64 {
+    if std::env::var_os(EVERY_WRITE).is_some() { 1 } else { some }
+}
+
+/// What became of updates that were interrupted at a write.
+async fn interrupted(
+    scene: &mut Scene,
+    number: u64,
+    fault: WriteFault,
+    done: impl Fn(&World) -> bool,
+) -> bool {
+    let at = scene.world.faults().writes() + number;
+    scene.world.faults().on_write(at, fault);
+    let over = |world: &World| world.has_crashed() || done(world);
+    scene.until("it is killed or done", LONG, over).await;
+    let killed = scene.world.has_crashed();
+    if killed {
+        scene.world.restart().await;
+    }
+    scene.until(&format!("{fault:?} at write {number}: it is done"), LONG, done).await;
+    killed
+}
+
+/// An updater says that it is done, and we are killed before that is written: it has to be asked once more, as the
+/// contract has it. In no other case is it asked after it was done.
+fn check_calls(updaters: &[&SimulatedUpdater], seen: &mut usize, fault: WriteFault, number: u64) {
+    let repeated =
+        |updater: &&SimulatedUpdater| updater.calls().iter().filter(|call| call.after_completion).count();
+    let all: usize = updaters.iter().map(repeated).sum();
+    let allowed = usize::from(fault == WriteFault::CrashBefore);
+    assert!(all - *seen <= allowed, "{fault:?} at write {number}: {} calls too many", all - *seen);
+    *seen = all;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_is_never_lost_and_never_updated_twice() {
+    let extension = SimulatedExtension::new();
+    let first =
+        extension.add_updater("a").covering([Covered::Machine("version")]).taking(Duration::from_secs(5));
+    let second =
+        extension.add_updater("b").covering([Covered::Bootstrap("files")]).taking(Duration::from_secs(5));
+    let group = WorkerGroup::new("w", 1).rolling_update(Amount::Number(0), Amount::Number(1));
+    let mut scene = Scene::new(1, group, &extension, &[&first, &second]).await;
+    let before = scene.worker_names();
+    let (mut number, mut rounds, mut seen) = (1, 0, 0);
+    loop {
+        rounds += 1;
+        let fault = if rounds % 2 == 0 { WriteFault::CrashBefore } else { WriteFault::CrashAfter };
+        let content = format!("round {rounds}");
+        scene
+            .update_workers_with(rounds, |objects| {
+                objects[0]["spec"]["template"]["spec"]["files"] =
+                    serde_json::json!([{"path": "/etc/motd", "content": content}]);
+            })
+            .await;
+        let version = format!("v1.33.{rounds}");
+        let done = |world: &World| {
+            let machines = workers(world);
+            let at = |machine: &windlass_api::cluster::Machine| {
+                kubelet(machine) == version && !windlass_engine::machine_set::is_updating(machine)
+            };
+            machines.len() == 1 && machines.iter().all(at) && is_complete(world, "c-w")
+        };
+        let killed = interrupted(&mut scene, number, fault, done).await;
+        assert_eq!(scene.worker_names(), before, "{fault:?} at write {number}: the same machine");
+        let finished = usize::try_from(rounds).unwrap();
+        assert_eq!(
+            (first.finished(), second.finished()),
+            (finished, finished),
+            "{fault:?} at write {number}"
+        );
+        check_calls(&[&first, &second], &mut seen, fault, number);
+        if !killed {
+            break;
+        }
+        number += stride(4);
+    }
+    let bounds = scene.population.bounds();
+    assert_eq!((bounds.created, bounds.deleted), (0, 0));
+    assert!(number > 20, "an update has more than {number} writes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_machine_is_never_lost_and_never_updated_twice() {
+    let extension = SimulatedExtension::new();
+    let updater = extension.add_updater("updater").taking(Duration::from_secs(5));
+    let mut scene = Scene::new(1, WorkerGroup::new("w", 0), &extension, &[&updater]).await;
+    let before = scene.control_plane_names();
+    let (mut number, mut rounds, mut seen) = (1, 0, 0);
+    loop {
+        rounds += 1;
+        let fault = if rounds % 2 == 0 { WriteFault::CrashBefore } else { WriteFault::CrashAfter };
+        scene.update_control_plane(rounds, external(None)).await;
+        let version = format!("v1.33.{rounds}");
+        let done = |world: &World| has_reached(world, &version, 1);
+        let killed = interrupted(&mut scene, number, fault, done).await;
+        assert_eq!(scene.control_plane_names(), before, "{fault:?} at write {number}: the same machine");
+        assert_eq!(updater.finished(), usize::try_from(rounds).unwrap(), "{fault:?} at write {number}");
+        check_calls(&[&updater], &mut seen, fault, number);
+        if !killed {
+            break;
+        }
+        number += stride(3);
+    }
+    assert!(number > 10, "an update has more than {number} writes");
+}

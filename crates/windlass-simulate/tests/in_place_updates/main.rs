@@ -1,0 +1,12 @@
+//! Machines that are updated in place, with the real controllers in virtual time.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a failing helper fails the test")]
+
+mod answers;
+mod chain;
+mod control_plane;
+mod crash;
+mod external;
+mod support;
+mod trouble;
+mod workers;

@@ -1,0 +1,131 @@
+//! Workers, where all goes well.
+
+use std::time::Duration;
+
+use kube::ResourceExt;
+use serde_json::json;
+use windlass_api::names::UPDATE_IN_PROGRESS_ANNOTATION;
+use windlass_engine::condition;
+use windlass_simulate::{Amount, Covered, SimulatedExtension, WorkerGroup, World};
+
+use crate::support::{LONG, Scene, kubelet, said, workers};
+
+#[tokio::test(start_paused = true)]
+async fn workers_are_told_about_then_updated_in_place_and_run_the_new_version() {
+    let extension = SimulatedExtension::new();
+    let updater = extension.add_updater("updater").taking(Duration::from_secs(90));
+    let group = WorkerGroup::new("w", 3).rolling_update(Amount::Number(0), Amount::Number(1));
+    let mut scene = Scene::new(1, group, &extension, &[&updater]).await;
+    let before = scene.worker_names();
+    scene.update_workers(1).await;
+    let deployment = scene.deployment().name_any();
+    let told = |world: &World| {
+        let md: windlass_api::cluster::MachineDeployment =
+            world.get(&windlass_simulate::key(&deployment)).unwrap();
+        let told = condition::is_true(&md.status.conditions, "CanUpdateInPlace");
+        let began = workers(world)
+            .iter()
+            .any(|machine| machine.annotations().contains_key(UPDATE_IN_PROGRESS_ANNOTATION));
+        assert!(told || !began, "nothing begins before it is told");
+        told
+    };
+    scene.until("it is told", LONG, told).await;
+    let (_, reason, message) = scene.said("CanUpdateInPlace").unwrap();
+    assert_eq!(reason, "Covered");
+    assert!(
+        message.ends_with("\n* MachineSet spec.template.spec.version: canupdatemachineset.updater"),
+        "{message}"
+    );
+    scene.until_workers_are_done().await;
+    let after = scene.workers();
+    assert_eq!(after.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), before);
+    for machine in &after {
+        assert_eq!((machine.spec.version.as_str(), kubelet(machine).as_str()), ("v1.33.1", "v1.33.1"));
+        assert!(condition::is_true(&machine.status.conditions, "UpToDate"));
+    }
+    let bounds = scene.population.bounds();
+    assert_eq!((bounds.created, bounds.deleted, bounds.updated_in_place), (0, 0, 3));
+    assert_eq!((bounds.max_machines, bounds.min_available), (3, 2));
+    assert_eq!(updater.finished(), 3);
+    assert!(updater.calls().iter().all(|call| !call.after_completion));
+    // However often the MachineDeployment was looked at, the question was the same.
+    assert_eq!(updater.asked(), 1);
+    scene.pass(Duration::from_secs(30)).await;
+    assert_eq!(scene.said("CanUpdateInPlace"), None, "nothing is to be updated any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_no_worker_may_be_missing_one_is_added_and_the_others_are_updated() {
+    let extension = SimulatedExtension::new();
+    let updater = extension.add_updater("updater").taking(Duration::from_secs(30));
+    let group = WorkerGroup::new("w", 3).rolling_update(Amount::Number(3), Amount::Number(0));
+    let mut scene = Scene::new(1, group, &extension, &[&updater]).await;
+    scene.update_workers(1).await;
+    scene.until_workers_are_done().await;
+    let bounds = scene.population.bounds();
+    assert_eq!((bounds.created, bounds.deleted, bounds.updated_in_place), (1, 1, 2));
+    assert_eq!((bounds.max_machines, bounds.min_available), (4, 3));
+
+    // The same machines once more, now with more of them at a time.
+    scene.population.begin(scene.world.now());
+    scene
+        .update_workers_with(2, |objects| {
+            objects[2]["spec"]["rollout"]["strategy"] =
+                json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}});
+        })
+        .await;
+    scene.until_workers_are_done().await;
+    let bounds = scene.population.bounds();
+    assert_eq!((bounds.created, bounds.deleted, bounds.updated_in_place), (0, 0, 3));
+    assert_eq!((bounds.max_machines, bounds.min_available), (3, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_extensions_cover_a_change_together_and_are_called_one_after_the_other() {
+    let extension = SimulatedExtension::new();
+    let versions = extension
+        .add_updater("a-versions")
+        .covering([Covered::Machine("version")])
+        .taking(Duration::from_secs(60));
+    let files = extension
+        .add_updater("b-files")
+        .covering([Covered::Bootstrap("files")])
+        .taking(Duration::from_secs(60));
+    let bystander = extension.add_updater("c-nothing").covering([]);
+    let group = WorkerGroup::new("w", 2).rolling_update(Amount::Number(0), Amount::Number(1));
+    let mut scene = Scene::new(1, group, &extension, &[&versions, &files, &bystander]).await;
+    let before = scene.worker_names();
+    scene
+        .update_workers_with(1, |objects| {
+            objects[0]["spec"]["template"]["spec"]["files"] =
+                json!([{"path": "/etc/motd", "content": "hello"}]);
+        })
+        .await;
+    let deployment = scene.deployment().name_any();
+    scene
+        .until("it is told", LONG, |world| {
+            let md: windlass_api::cluster::MachineDeployment =
+                world.get(&windlass_simulate::key(&deployment)).unwrap();
+            said(&md.status.conditions, "CanUpdateInPlace").is_some()
+        })
+        .await;
+    let (_, _, message) = scene.said("CanUpdateInPlace").unwrap();
+    for line in [
+        "\n* KubeadmConfigTemplate spec.template.spec.files",
+        ": canupdatemachineset.b-files",
+        "\n* MachineSet spec.template.spec.version: canupdatemachineset.a-versions",
+    ] {
+        assert!(message.contains(line), "{message}");
+    }
+    assert!(!message.contains("hello"), "fields, never values: {message}");
+    scene.until_workers_are_done().await;
+    assert_eq!(scene.worker_names(), before);
+    assert_eq!((versions.finished(), files.finished(), bystander.calls().len()), (2, 2, 0));
+    for name in before {
+        let of = |calls: Vec<windlass_simulate::UpdateCall>| -> Vec<tokio::time::Instant> {
+            calls.iter().filter(|call| call.machine == name).map(|call| call.at).collect()
+        };
+        assert!(of(versions.calls()).last().unwrap() < of(files.calls()).first().unwrap());
+        assert!(!versions.calls().iter().chain(&files.calls()).any(|call| call.after_completion));
+    }
+}
