@@ -185,12 +185,18 @@ mod tests {
     fn what_cannot_work_is_refused_with_its_field() {
         let strategy = |strategy: Value| json!({"replicas": 1, "rollout": {"strategy": strategy}});
         for (spec, expected) in [
-            (json!({"replicas": 0}), "spec.replicas: a control plane needs at least one Machine"),
+            (
+                json!({"replicas": 0}),
+                "spec.replicas: a control plane needs Machines, an odd number such as 1 or 3 is accepted",
+            ),
             (
                 json!({"replicas": 2}),
-                "spec.replicas: 2 is even, and etcd on the Machines needs an odd number of them",
+                "spec.replicas: 2 is even, and etcd on the Machines needs an odd number of them: 1 or 3 is accepted",
             ),
-            (json!({"version": "latest"}), "spec.version: \"latest\" is no Kubernetes version"),
+            (
+                json!({"version": "latest"}),
+                "spec.version: \"latest\" is no Kubernetes version, one such as v1.33.0 is accepted",
+            ),
             (
                 strategy(json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}})),
                 "spec.rollout.strategy.rollingUpdate.maxSurge: 0 needs at least three replicas, and there are 1",
