@@ -9,13 +9,6 @@ use windlass_simulate::{
 
 use crate::support::{LONG, Scene, external, has_reached, kubelet, workers};
 
-/// Which writes are tried: all of them if this is set, otherwise some, which takes seconds.
-const EVERY_WRITE: &str = "WINDLASS_EVERY_WRITE";
-
-fn stride(some: u64) -> u64 {
-    if std::env::var_os(EVERY_WRITE).is_some() { 1 } else { some }
-}
-
 /// What became of updates that were interrupted at a write.
 async fn interrupted(
     scene: &mut Scene,
@@ -87,7 +80,7 @@ async fn a_worker_is_never_lost_and_never_updated_twice() {
         if !killed {
             break;
         }
-        number += stride(4);
+        number += 1;
     }
     let bounds = scene.population.bounds();
     assert_eq!((bounds.created, bounds.deleted), (0, 0));
@@ -114,7 +107,7 @@ async fn a_control_plane_machine_is_never_lost_and_never_updated_twice() {
         if !killed {
             break;
         }
-        number += stride(3);
+        number += 1;
     }
     assert!(number > 10, "an update has more than {number} writes");
 }

@@ -7,9 +7,6 @@ use windlass_simulate::{Limits, WorkerGroup, World, is_complete};
 
 use crate::support::{LONG, Workers};
 
-/// Which writes are tried: all of them if this is set, otherwise every seventh, which takes seconds.
-const EVERY_WRITE: &str = "WINDLASS_EVERY_WRITE";
-
 /// Rolls one machine out and kills everything at a write. Whether it came to that: the rollout may be over before.
 async fn kill_at(workers: &mut Workers, number: u64, fault: WriteFault) -> bool {
     workers.population.begin(workers.world.now());
@@ -34,7 +31,6 @@ async fn kill_at(workers: &mut Workers, number: u64, fault: WriteFault) -> bool 
 
 #[tokio::test(start_paused = true)]
 async fn a_rollout_killed_at_any_write_ends_the_same() {
-    let stride = if std::env::var_os(EVERY_WRITE).is_some() { 1 } else { 7 };
     let mut workers = Workers::new(1, WorkerGroup::new("w", 1)).await;
     workers.population.limit(Some(Limits { max_machines: 2, min_available: 1 }));
     let mut number = 1;
@@ -44,7 +40,7 @@ async fn a_rollout_killed_at_any_write_ends_the_same() {
         if !kill_at(&mut workers, number, fault).await {
             break;
         }
-        number += stride;
+        number += 1;
     }
     assert!(number > 30, "a rollout has more than {number} writes");
 }
