@@ -6,6 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::map::Entry;
 use serde_json::{Map, Number, Value};
+use windlass_apimachinery::schema::Place;
 
 /// A document, and the fields that it gives more than once: the last one counts.
 #[derive(Debug)]
@@ -56,25 +57,6 @@ pub(crate) fn describe(error: &serde_json::Error, bytes: &[u8]) -> String {
 struct Seed<'a> {
     place: Place<'a>,
     duplicates: &'a mut BTreeSet<String>,
-}
-
-/// Where a value stands. Becomes text only when there is something to report.
-#[derive(Clone, Copy)]
-enum Place<'a> {
-    Root,
-    Field(&'a Place<'a>, &'a str),
-    Item(&'a Place<'a>, usize),
-}
-
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Root => Ok(()),
-            Self::Field(Self::Root, name) => f.write_str(name),
-            Self::Field(above, name) => write!(f, "{above}.{name}"),
-            Self::Item(above, index) => write!(f, "{above}[{index}]"),
-        }
-    }
 }
 
 impl<'de> DeserializeSeed<'de> for Seed<'_> {

@@ -19,8 +19,8 @@ use windlass_version::{Version, kubelet_skew};
 
 use crate::model::{HookLine, Lane, MachineState, Mark, Model, Phase, PlanStep, StepState};
 
-/// Everything about the cluster that was seen.
-pub(crate) struct Journal {
+/// What a journal begins with.
+pub(crate) struct Story {
     pub(crate) from: Version,
     pub(crate) to: Version,
     pub(crate) versions: Vec<Version>,
@@ -30,6 +30,11 @@ pub(crate) struct Journal {
     pub(crate) groups: Vec<String>,
     /// How many machines there shall be.
     pub(crate) machines_wanted: usize,
+}
+
+/// Everything about the cluster that was seen.
+pub(crate) struct Journal {
+    story: Story,
     cluster: Option<Cluster>,
     control_plane: Option<KubeadmControlPlane>,
     deployments: BTreeMap<String, MachineDeployment>,
@@ -40,28 +45,10 @@ pub(crate) struct Journal {
     worst_skew: u64,
 }
 
-/// What a journal begins with.
-pub(crate) struct Story {
-    pub(crate) from: Version,
-    pub(crate) to: Version,
-    pub(crate) versions: Vec<Version>,
-    pub(crate) speed: f64,
-    pub(crate) operations: Vec<Operation>,
-    pub(crate) groups: Vec<String>,
-    pub(crate) machines_wanted: usize,
-}
-
 impl Journal {
     pub(crate) fn new(story: Story) -> Self {
-        let Story { from, to, versions, speed, operations, groups, machines_wanted } = story;
         Self {
-            from,
-            to,
-            versions,
-            speed,
-            operations,
-            groups,
-            machines_wanted,
+            story,
             cluster: None,
             control_plane: None,
             deployments: BTreeMap::new(),
@@ -149,23 +136,23 @@ impl Journal {
         condition::is_true(&cluster.status.conditions, TOPOLOGY_RECONCILED)
             && !cluster.annotations().contains_key(PENDING_HOOKS_ANNOTATION)
             && self.control_plane.as_ref().is_some_and(|found| found.spec.version == text)
-            && self.deployments.len() == self.groups.len()
+            && self.deployments.len() == self.story.groups.len()
             && self.deployments.values().all(|group| group.spec.template.spec.version == text)
-            && self.machines.len() == self.machines_wanted
+            && self.machines.len() == self.story.machines_wanted
             && self.machines.values().all(available)
     }
 
     /// What there is to see now.
     pub(crate) fn model(&self, phase: Phase, elapsed: Duration, hooks: Vec<HookLine>) -> Model {
-        let steps = self.operations.iter().map(|operation| {
+        let steps = self.story.operations.iter().map(|operation| {
             let state = if phase == Phase::Creating { StepState::Coming } else { self.step(&operation.step) };
             PlanStep { text: operation.step.to_string(), state }
         });
         Model {
             phase,
-            from: self.from.to_string(),
-            to: self.to.to_string(),
-            versions: self.versions.iter().map(ToString::to_string).collect(),
+            from: self.story.from.to_string(),
+            to: self.story.to.to_string(),
+            versions: self.story.versions.iter().map(ToString::to_string).collect(),
             lanes: self.lanes(),
             steps: steps.collect(),
             hooks,
@@ -176,7 +163,7 @@ impl Journal {
             deleted: self.deleted,
             updated: self.updated,
             elapsed,
-            speed: self.speed,
+            speed: self.story.speed,
         }
     }
 
@@ -192,7 +179,7 @@ impl Journal {
             Lane { name: name.to_owned(), machines: marks.collect() }
         };
         let mut lanes = vec![lane("control plane", None)];
-        lanes.extend(self.groups.iter().map(|group| lane(group, Some(group))));
+        lanes.extend(self.story.groups.iter().map(|group| lane(group, Some(group))));
         lanes
     }
 

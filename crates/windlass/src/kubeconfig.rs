@@ -1,7 +1,7 @@
 //! Which Kubernetes API a command talks to: as kubectl chooses it.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -27,21 +27,35 @@ pub(crate) struct ApiArguments {
 impl ApiArguments {
     /// A client, and the namespace that the context names.
     pub(crate) async fn connect(&self) -> Result<(Client, String), Failure> {
-        let file = match &self.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path),
-            None => Kubeconfig::read(),
-        };
-        let invalid = |error: KubeconfigError| Failure::Invalid(format!("kubeconfig: {}", chain(&error)));
-        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
-        let mut config =
-            Config::from_custom_kubeconfig(file.map_err(invalid)?, &options).await.map_err(invalid)?;
+        let mut config = read(self.kubeconfig.as_deref(), self.context.as_deref()).await?;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         let namespace = config.default_namespace.clone();
-        let url = config.cluster_url.clone();
-        let client = Client::try_from(config)
-            .map_err(|error| Failure::Invalid(format!("kubeconfig: {url}: {}", chain(&error))))?;
-        Ok((client, namespace))
+        Ok((client(config)?, namespace))
     }
+}
+
+/// How to reach the API that a file names; left out, as kubectl does.
+pub(crate) async fn read(file: Option<&Path>, context: Option<&str>) -> Result<Config, Failure> {
+    let file = match file {
+        Some(path) => Kubeconfig::read_from(path),
+        None => Kubeconfig::read(),
+    };
+    let invalid = |error: KubeconfigError| unusable(&error);
+    let options =
+        KubeConfigOptions { context: context.map(ToOwned::to_owned), ..KubeConfigOptions::default() };
+    Config::from_custom_kubeconfig(file.map_err(invalid)?, &options).await.map_err(invalid)
+}
+
+/// A client of an API that is read about in a file.
+pub(crate) fn client(config: Config) -> Result<Client, Failure> {
+    let url = config.cluster_url.clone();
+    Client::try_from(config)
+        .map_err(|error| Failure::Invalid(format!("cannot use the kubeconfig: {url}: {}", chain(&error))))
+}
+
+/// What a file that cannot be used is answered with.
+pub(crate) fn unusable(error: &dyn Error) -> Failure {
+    Failure::Invalid(format!("cannot use the kubeconfig: {}", chain(error)))
 }
 
 /// An error with what caused it: kubeconfigs fail in nested ways.

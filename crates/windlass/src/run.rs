@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use windlass_plane::{
     CertificateFiles, Ended, LeaderOptions, Listening, RunError, RunOptions, Selection, WouldWrite, dry_run,
 };
 
 use crate::exit::Failure;
+use crate::kubeconfig;
 use crate::logging::{self, LogFormat};
 use crate::serve::termination;
 
@@ -113,20 +113,12 @@ pub(crate) async fn run(command: RunCommand) -> Result<(), Failure> {
 }
 
 async fn client(command: &RunCommand) -> Result<Client, Failure> {
-    let invalid =
-        |error: &dyn std::fmt::Display| Failure::Invalid(format!("cannot use the kubeconfig: {error}"));
-    let options = KubeConfigOptions { context: command.context.clone(), ..KubeConfigOptions::default() };
-    let config = match &command.kubeconfig {
-        Some(path) => {
-            let kubeconfig = Kubeconfig::read_from(path).map_err(|error| invalid(&error))?;
-            Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| invalid(&error))?
-        }
-        None if command.context.is_some() => {
-            Config::from_kubeconfig(&options).await.map_err(|error| invalid(&error))?
-        }
-        None => Config::infer().await.map_err(|error| invalid(&error))?,
+    let config = match (&command.kubeconfig, &command.context) {
+        // In a cluster there is no file.
+        (None, None) => Config::infer().await.map_err(|error| kubeconfig::unusable(&error))?,
+        (file, context) => kubeconfig::read(file.as_deref(), context.as_deref()).await?,
     };
-    Client::try_from(config).map_err(|error| invalid(&error))
+    kubeconfig::client(config)
 }
 
 fn leader(command: &RunCommand) -> LeaderOptions {

@@ -25,4 +25,5 @@ pub use cel::{Condition, ConditionError, Rules};
 pub(crate) use format::{rfc3339, to_rfc3339};
 pub use meta::{MetadataError, check_metadata};
 pub use pattern::{Pattern, PatternError};
+pub use place::Place;
 pub use structural::{Additional, Checks, ListType, Rule, Schema, Type};

@@ -4,9 +4,12 @@ use std::fmt;
 
 /// The way to a value. Becomes text only when there is something to report.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place<'a> {
+pub enum Place<'a> {
+    /// The document itself.
     Root,
+    /// A field of an object.
     Field(&'a Place<'a>, &'a str),
+    /// An element of a list.
     Item(&'a Place<'a>, usize),
 }
 
