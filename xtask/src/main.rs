@@ -15,7 +15,8 @@ usage: cargo xtask TASK
   check   formatting, clippy and documentation with warnings denied, dependency audit
   test    every test; installs what they need first
   bench   every benchmark; prints figures (docs/benchmarks.md says how to read them)
-  figures start to ready, memory and processor time of windlass up; part of bench
+  figures [--binary FILE]
+          start to ready, memory and processor time of windlass up, length of the demo; part of bench
   picture docs/demo.svg, from a real run of windlass demo
   accept  all acceptance checks, also those that take long: kube-rs's own tests against windlass serve
   bless   rewrites the expected output of scenarios and snapshots: review the diff
@@ -27,7 +28,8 @@ fn main() -> ExitCode {
         ["check"] => check(),
         ["test"] => test(),
         ["bench", rest @ ..] => bench(rest),
-        ["figures"] => figures::up(&acceptance::target_directory()),
+        ["figures"] => figures::of(None, &acceptance::target_directory()),
+        ["figures", "--binary", file] => figures::of(Some(file), &acceptance::target_directory()),
         ["picture"] => picture(),
         ["bless"] => bless(),
         ["accept"] => accept(),
@@ -74,7 +76,7 @@ fn bench(filter: &[&str]) -> Task {
         return cargo(&arguments);
     }
     cargo(&arguments)?;
-    figures::up(&acceptance::target_directory())
+    figures::of(None, &acceptance::target_directory())
 }
 
 fn picture() -> Task {
