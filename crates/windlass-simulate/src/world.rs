@@ -69,7 +69,7 @@ impl WorldOptions {
             let provider = slot.get_or_insert_with(|| Provider::new(start.clock.clone(), start.seed));
             let plane = Plane {
                 client: start.client.clone(),
-                hooks: extension.client(),
+                hooks: extension.client_of(start.client),
                 provider: Some(provider.clone()),
             };
             plane.register(start.manager);

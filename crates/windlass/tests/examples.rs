@@ -3,11 +3,18 @@
 #![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use kube::Client;
+use kube::ResourceExt;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
-use serde_json::Value;
+use serde_json::{Value, json};
+use windlass_api::cluster::{Cluster, Machine};
+use windlass_api::control_plane::KubeadmControlPlane;
+use windlass_api::names::CONTROL_PLANE_LABEL;
+use windlass_engine::condition;
 use windlass_plane::{Data, Embedded, EmbeddedAdmission, install};
+use windlass_simulate::{SimulatedExtension, SimulatedUpdater, World, WorldOptions, key};
 
 /// Wrong on purpose: what `windlass extension lint` finds in it is in the README.
 const MISTAKEN: &str = "mistaken-extensionconfig.yaml";
@@ -22,6 +29,11 @@ fn files(directory: &str, ending: &str) -> Vec<PathBuf> {
     files.retain(|file| file.extension().is_some_and(|found| found == ending));
     files.sort();
     files
+}
+
+fn objects(example: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(root().join("examples").join(example)).unwrap();
+    serde_saphyr::from_multiple(&text).unwrap()
 }
 
 async fn apply(client: &Client, object: &Value) -> Result<(), kube::Error> {
@@ -49,8 +61,7 @@ async fn every_example_is_accepted_without_an_unknown_field() {
     assert!(examples.len() >= 6, "{examples:?}");
     for file in examples {
         let name = file.file_name().unwrap().to_str().unwrap();
-        let objects: Vec<Value> =
-            serde_saphyr::from_multiple(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let objects = objects(name);
         let mut outcome = Ok(());
         for object in &objects {
             outcome = apply(&client, object).await;
@@ -62,6 +73,97 @@ async fn every_example_is_accepted_without_an_unknown_field() {
         }
         assert_eq!(outcome.is_err(), name == MISTAKEN, "{name}");
     }
+}
+
+const LONG: Duration = Duration::from_secs(24 * 3600);
+
+/// The Cluster of an example in virtual time, with its machines up. Extensions are reached where they are in a simulation.
+async fn world(example: &str, extension: &SimulatedExtension, updater: Option<&SimulatedUpdater>) -> World {
+    let mut objects = objects(example);
+    for object in &mut objects {
+        if object["kind"] == "ExtensionConfig" {
+            object["spec"]["clientConfig"] = updater.unwrap().config()["spec"]["clientConfig"].clone();
+        }
+    }
+    let mut world = World::begin(WorldOptions::extended_by(1, extension)).await.unwrap();
+    world.apply_objects(&objects).await.unwrap();
+    world.run_until("the cluster is up", LONG, |world| is_at(world, "v1.29.0")).await.unwrap();
+    world
+}
+
+fn is_at(world: &World, version: &str) -> bool {
+    let machines: Vec<Machine> = world.list();
+    let runs = |machine: &Machine| {
+        machine.status.node_info.as_ref().is_some_and(|info| info.kubelet_version == version)
+            && condition::is_true(&machine.status.conditions, "Available")
+    };
+    let clusters: Vec<Cluster> = world.list();
+    clusters.iter().all(|cluster| condition::is_true(&cluster.status.conditions, "TopologyReconciled"))
+        && machines.len() > 2
+        && machines.iter().all(runs)
+}
+
+/// Names of the machines of the control plane, or of the workers.
+fn names(world: &World, control_plane: bool) -> Vec<String> {
+    let machines: Vec<Machine> = world.list();
+    let chosen = machines.iter();
+    let chosen = chosen.filter(|it| it.labels().contains_key(CONTROL_PLANE_LABEL) == control_plane);
+    chosen.map(ResourceExt::name_any).collect()
+}
+
+async fn upgrade(world: &World, cluster: &str, version: &str) {
+    let patch = json!({"spec": {"topology": {"version": version}}});
+    world.patch::<Cluster>(&key(cluster), patch).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_workers_of_the_in_place_example_are_never_replaced() {
+    let extension = SimulatedExtension::new();
+    let updater = extension.add_updater("in-place-updater").taking(Duration::from_secs(30));
+    let mut world = world("in-place.yaml", &extension, Some(&updater)).await;
+    let before = names(&world, false);
+    assert_eq!(before.len(), 2);
+    upgrade(&world, "in-place", "v1.33.0").await;
+    let same = before.clone();
+    world
+        .run_until("everything runs v1.33.0", LONG, |world| {
+            assert_eq!(names(world, false), same, "no worker is created or deleted");
+            is_at(world, "v1.33.0")
+        })
+        .await
+        .unwrap();
+    let updated: Vec<String> = updater.calls().into_iter().map(|call| call.machine).collect();
+    for name in &before {
+        assert!(updated.contains(name), "{name} was updated: {updated:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_control_plane_of_the_external_example_is_updated_in_place_or_not_at_all() {
+    // Nobody can do it: it stops, and says why.
+    let extension = SimulatedExtension::new();
+    let updater = extension.add_updater("late").taking(Duration::from_secs(30));
+    let mut world = world("external.yaml", &extension, None).await;
+    let (machine, workers) = (names(&world, true), names(&world, false));
+    assert_eq!(machine.len(), 1);
+    upgrade(&world, "external", "v1.31.2").await;
+    world.run_until("never", Duration::from_secs(2 * 3600), |_| false).await.unwrap_err();
+    assert_eq!((names(&world, true), names(&world, false)), (machine.clone(), workers));
+    let planes: Vec<KubeadmControlPlane> = world.list();
+    let rolling_out = condition::find(&planes[0].status.conditions, "RollingOut").unwrap();
+    let why = format!("the rollout stops: Machine {} cannot be updated in place", machine[0]);
+    assert!(rolling_out.message.contains(&why), "{}", rolling_out.message);
+
+    // Somebody comes who can: the same machine goes on.
+    world.apply_objects(&[updater.config()]).await.unwrap();
+    let same = machine.clone();
+    world
+        .run_until("everything runs v1.31.2", LONG, |world| {
+            assert_eq!(names(world, true), same, "the machine is not replaced");
+            is_at(world, "v1.31.2")
+        })
+        .await
+        .unwrap();
 }
 
 #[test]
