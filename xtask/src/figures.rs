@@ -17,19 +17,24 @@ const TICKS: f64 = 100.0;
 /// Prints how long starts take, memory and processor time of an idle `windlass up`, and how long the demo takes: of a
 /// binary that is there, or of one that is built with optimisations first.
 pub(crate) fn of(binary: Option<&str>, target: &Path) -> Task {
-    let windlass = match binary {
-        Some(path) => PathBuf::from(path),
-        None => {
-            run::cargo(&["build", "--release", "--package", "windlass", "--locked"])?;
-            target.join("release/windlass")
-        }
-    };
+    let windlass = program(binary, target)?;
     let data = target.join(format!("bench-up-{}", std::process::id()));
     let outcome = measure(&windlass, &data);
     // It is below target/, where nobody minds what is left.
     let _ = std::fs::remove_dir_all(&data);
     outcome?;
     demo(&windlass)
+}
+
+/// The binary that was named, or one that is built with optimisations.
+pub(crate) fn program(binary: Option<&str>, target: &Path) -> Result<PathBuf, String> {
+    match binary {
+        Some(path) => std::path::absolute(path).map_err(|error| format!("{path}: {error}")),
+        None => {
+            run::cargo(&["build", "--release", "--package", "windlass", "--locked"])?;
+            Ok(target.join("release/windlass"))
+        }
+    }
 }
 
 /// The upgrade that `windlass demo` shows if it is not told otherwise, without a terminal.

@@ -17,6 +17,8 @@ usage: cargo xtask TASK
   bench   every benchmark; prints figures (docs/benchmarks.md says how to read them)
   figures [--binary FILE]
           start to ready, memory and processor time of windlass up, length of the demo; part of bench
+  kills [--binary FILE]
+          windlass up is killed 50 times while 20 clusters are upgraded and others write; part of accept
   picture docs/demo.svg, from a real run of windlass demo
   accept  all acceptance checks, also those that take long: kube-rs's own tests against windlass serve
   bless   rewrites the expected output of scenarios and snapshots: review the diff
@@ -30,6 +32,8 @@ fn main() -> ExitCode {
         ["bench", rest @ ..] => bench(rest),
         ["figures"] => figures::of(None, &acceptance::target_directory()),
         ["figures", "--binary", file] => figures::of(Some(file), &acceptance::target_directory()),
+        ["kills"] => kills(None),
+        ["kills", "--binary", file] => kills(Some(file)),
         ["picture"] => picture(),
         ["bless"] => bless(),
         ["accept"] => accept(),
@@ -65,7 +69,16 @@ fn test() -> Task {
 fn accept() -> Task {
     acceptance::plan()?;
     acceptance::kubectl()?;
+    kills(None)?;
     acceptance::kube_rs()
+}
+
+/// The test that every run of the tests has with fewer clusters, of a binary that is there or one with optimisations.
+fn kills(binary: Option<&str>) -> Task {
+    let windlass = figures::program(binary, &acceptance::target_directory())?;
+    let environment = [("WINDLASS_KILL_CLUSTERS", "20"), ("WINDLASS_PROGRAM", &*windlass.to_string_lossy())];
+    let test = ["test", "--workspace", "--locked", "--test", "up", "--", "kills", "--nocapture"];
+    run::with_env(&environment, &test)
 }
 
 fn bench(filter: &[&str]) -> Task {

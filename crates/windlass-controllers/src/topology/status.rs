@@ -31,7 +31,9 @@ pub(super) async fn write(
         return Ok(());
     }
     let own = condition::find(&conditions, TOPOLOGY_RECONCILED);
-    if let Some(own) = own.filter(|_| condition_changed) {
+    let before = condition::find(&cluster.status.conditions, TOPOLOGY_RECONCILED);
+    // Which generation was looked at is no news.
+    if let Some(own) = own.filter(|own| before.map(in_one_line) != Some(in_one_line(own))) {
         let (namespace, name) = (cluster.namespace(), cluster.name_any());
         tracing::info!(namespace, name, reason = own.reason, "{}", in_one_line(own));
     }
@@ -49,7 +51,7 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// The condition for the log: what is waited on, after a True nothing.
+/// The condition for the log.
 fn in_one_line(condition: &Condition) -> String {
     let lines: Vec<&str> =
         condition.message.lines().map(|line| line.trim().trim_start_matches("* ")).collect();
