@@ -160,14 +160,19 @@ impl Sets {
             return Ok(Looked { obstacles: templates.obstacles, ..Looked::default() });
         }
         self.start_updates(look, &templates, machines, &observed).await?;
-        self.collect_leaks(look).await?;
+        let decided = replicas(&observed, &preflight)?;
+        let missing = match &decided {
+            Replicas::Create { count } if templates.obstacles.is_empty() => *count,
+            _ => 0,
+        };
+        let begun = self.begun(look, missing).await?;
         let mut looked = Looked { obstacles: templates.obstacles.clone(), ..Looked::default() };
-        match replicas(&observed, &preflight)? {
+        match decided {
             Replicas::Settled => {}
             Replicas::Hold { why, .. } => looked.hold = Some(why),
             // Without templates nothing can be made; the condition names them.
             Replicas::Create { .. } if !templates.obstacles.is_empty() => {}
-            Replicas::Create { count } => self.create(look, &templates, count).await?,
+            Replicas::Create { count } => self.create(look, &templates, count, begun).await?,
             Replicas::Delete { machines: names } => self.delete_machines(look, machines, &names).await?,
             Replicas::Move(handover) => {
                 self.delete_machines(look, machines, &handover.delete).await?;
