@@ -171,6 +171,7 @@ impl Up {
         let Self { embedded, listener, running, diagnostics: _diagnostics, .. } = self;
         let stop = async move {
             stop.await;
+            tracing::info!("stopping: reconciles and requests that are under way may end");
             running.stop(DRAIN).await;
         };
         Ok(embedded.serve(listener, stop).await?)

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -185,6 +186,156 @@ fn the_reference_has_every_name_that_the_code_has() {
         checked += 1;
     }
     assert!(checked > 90, "{checked}");
+}
+
+/// What pages say between backticks and in blocks of code, with the page and the line.
+fn named_in_pages() -> Vec<(String, String, String)> {
+    let mut pages = files("docs", "md");
+    pages.push(root().join("README.md"));
+    let mut named = Vec::new();
+    for page in pages {
+        let (text, mut block) = (std::fs::read_to_string(&page).unwrap(), false);
+        let page = page.file_name().unwrap().to_str().unwrap().to_owned();
+        for line in text.lines() {
+            if line.starts_with("```") {
+                block = !block;
+            } else if block {
+                named.push((page.clone(), line.to_owned(), line.to_owned()));
+            } else {
+                let quoted = line.split('`').skip(1).step_by(2);
+                named.extend(quoted.map(|words| (page.clone(), line.to_owned(), words.to_owned())));
+            }
+        }
+    }
+    named
+}
+
+/// Every flag of every command.
+fn flags() -> BTreeSet<String> {
+    let commands = [
+        "demo",
+        "up",
+        "run",
+        "plan",
+        "plan check",
+        "plan diff",
+        "simulate rollout",
+        "simulate upgrade",
+        "describe cluster",
+        "extension test",
+        "extension lint",
+        "extension call",
+        "extension openapi",
+        "serve",
+        "crds",
+        "backup",
+        "restore",
+    ];
+    let mut flags = BTreeSet::from(["--help".to_owned()]);
+    for command in commands {
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_windlass"));
+        let output = program.args(command.split(' ')).arg("--help").output().unwrap();
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        let help = String::from_utf8(output.stdout).unwrap();
+        // Below the arguments are examples, which prove nothing.
+        let words = help.split("\nExamples:").next().unwrap().split_whitespace();
+        flags.extend(
+            words.filter(|word| word.starts_with("--")).map(|word| word.trim_end_matches(',').to_owned()),
+        );
+    }
+    flags
+}
+
+#[test]
+fn pages_name_flags_that_there_are() {
+    let known = flags();
+    let mut checked = 0;
+    for (page, line, words) in named_in_pages() {
+        // Flags of other programs, and of the examples.
+        let others =
+            ["kubectl", "cargo bench", "cargo build", "podman", "valgrind", "--example", "-- --seconds"];
+        if others.iter().any(|other| words.contains(other)) {
+            continue;
+        }
+        let ours = words.strip_prefix("cargo run --release -- ").unwrap_or(&words);
+        for flag in ours.split(|letter: char| letter.is_whitespace() || "=[]()".contains(letter)) {
+            if flag
+                .strip_prefix("--")
+                .is_some_and(|name| name.starts_with(|letter: char| letter.is_alphabetic()))
+            {
+                assert!(known.contains(flag), "{page}: there is no {flag}: {line}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 40, "{checked}");
+}
+
+/// All sources of the libraries in one text.
+fn sources() -> String {
+    fn read(directory: &std::path::Path, text: &mut String) {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension() {
+                None if path.is_dir() => read(&path, text),
+                Some(ending) if ending == "rs" => text.push_str(&std::fs::read_to_string(&path).unwrap()),
+                _ => {}
+            }
+        }
+    }
+    let mut text = String::new();
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        read(&entry.unwrap().path().join("src"), &mut text);
+    }
+    text
+}
+
+#[test]
+fn pages_name_metrics_variables_keys_and_reasons_that_there_are() {
+    let sources = sources();
+    let mut checked = [0; 4];
+    let parts = |words: &str| -> Vec<String> {
+        let apart = |letter: char| !(letter.is_alphanumeric() || "_-./".contains(letter));
+        words.split(apart).map(|word| word.trim_matches(&['.', '/'][..]).to_owned()).collect()
+    };
+    for (page, line, words) in named_in_pages() {
+        for word in parts(&words) {
+            let is_metric = ["controller_runtime_", "workqueue_", "windlass_cluster_", "capi_"]
+                .iter()
+                .any(|prefix| word.starts_with(prefix));
+            let is_key = words == word && word.contains("x-k8s.io/");
+            let is_word = word.len() > 3
+                && word.starts_with(|letter: char| letter.is_ascii_uppercase())
+                && word.chars().all(|letter| letter.is_ascii_alphabetic())
+                && words == word
+                && word != "Containerfile";
+            let (kind, name) = match () {
+                () if is_metric => (0, word.trim_end_matches("_sum").trim_end_matches("_count")),
+                () if word.starts_with("WINDLASS_") => (1, word.as_str()),
+                () if is_key && !word.contains("v1beta") && !word.contains("v1alpha") => (2, word.as_str()),
+                // Conditions, reasons, hooks, kinds, values.
+                () if is_word => (3, word.as_str()),
+                () => continue,
+            };
+            assert!(sources.contains(name), "{page}: there is no {name}: {line}");
+            checked[kind] += 1;
+        }
+    }
+    for (count, least) in checked.into_iter().zip([6, 2, 40, 80]) {
+        assert!(count >= least, "{checked:?}");
+    }
+}
+
+#[test]
+fn the_reference_has_no_name_that_the_code_has_not() {
+    let sources = sources();
+    let reference = std::fs::read_to_string(root().join("docs/reference.md")).unwrap();
+    let rows: Vec<&str> =
+        reference.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert!(rows.len() > 90, "{}", rows.len());
+    for name in rows {
+        assert!(sources.contains(&format!("\"{name}\"")), "docs/reference.md has {name}");
+    }
 }
 
 #[test]
