@@ -1,6 +1,6 @@
 //! New machines, made from the templates of their MachineSet.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use kube::api::{ApiResource, DynamicObject};
 use windlass_api::cluster::{ContractVersionedObjectReference, Machine};
@@ -126,7 +126,7 @@ impl Sets {
             kind: kind.resource.kind.clone(),
             name: name.to_owned(),
         };
-        made.push((kind.resource, written));
+        made.push((kind.resource.clone(), written));
         Ok(reference)
     }
 
@@ -142,23 +142,17 @@ impl Sets {
             // A kind that does not exist has no objects.
             let Ok(kind) = self.externals.kind(context, &template.api_group, kind).await else { continue };
             let Ok(cache) = context.watch(&kind.resource).await else { continue };
-            let owned = cache.owned_by(uid);
-            if owned.is_empty() {
-                continue;
-            }
-            let machines = self.machines.in_namespace(namespace);
-            let referred: BTreeSet<&str> = machines
-                .iter()
-                .flat_map(|machine| {
+            let is_referred_to = |name: &str| {
+                let machines = self.by_part.find(namespace, name);
+                machines.iter().any(|machine| {
                     let spec = &machine.spec;
-                    [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()].into_iter().flatten()
+                    let parts = [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()];
+                    parts.into_iter().flatten().any(|to| to.kind == kind.resource.kind && to.name == name)
                 })
-                .filter(|reference| reference.kind == kind.resource.kind)
-                .map(|reference| reference.name.as_str())
-                .collect();
-            for leak in owned.iter().filter(|object| {
+            };
+            for leak in cache.owned_by(uid).iter().filter(|object| {
                 object.metadata.deletion_timestamp.is_none()
-                    && !referred.contains(text(object.metadata.name.as_ref()))
+                    && !is_referred_to(text(object.metadata.name.as_ref()))
             }) {
                 // The two caches are filled by different watches: that no machine is seen proves nothing.
                 let key = ObjectKey::new(namespace, text(leak.metadata.name.as_ref()));
