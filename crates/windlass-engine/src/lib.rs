@@ -9,6 +9,7 @@ pub mod contract;
 pub mod control_plane;
 pub mod health_check;
 pub mod in_place;
+pub mod intent;
 pub mod machine;
 pub mod machine_pool;
 pub mod machine_set;

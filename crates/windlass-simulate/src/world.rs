@@ -473,6 +473,11 @@ impl World {
         metrics.values().map(|metrics| metrics.reconciles).sum()
     }
 
+    /// How many events of watches were taken in since the last start, by all caches.
+    pub fn events(&self) -> u64 {
+        self.manager().map(Manager::watches).unwrap_or_default().iter().map(|watch| watch.events).sum()
+    }
+
     /// A client that may do everything.
     pub fn client(&self) -> &Client {
         &self.client
