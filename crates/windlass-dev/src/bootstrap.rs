@@ -130,11 +130,14 @@ impl Reconciler for KubeadmConfigs {
             Err((reason, why)) => Finding::no(DATA_SECRET_AVAILABLE, reason).because(why),
             Ok(role) => {
                 let secret = secret(config, &owner, role);
-                let secrets = context.writer::<Secret>();
-                match secrets.create(&secret).await {
-                    // It was made before a crash that came before the status was written.
-                    Err(error) if error.is_conflict() || error.is_already_exists() => {}
-                    created => drop(created?),
+                // It may have been made before a crash that came before the status was written. Whether it can be
+                // made tells more than that it could not be read.
+                let made = context.get::<Secret>(&ObjectKey::of(&secret)).await.ok().flatten();
+                if made.is_none() {
+                    match context.writer::<Secret>().create(&secret).await {
+                        Err(error) if error.is_conflict() || error.is_already_exists() => {}
+                        created => drop(created?),
+                    }
                 }
                 status.data_secret_name = secret.name_any();
                 status.initialization = KubeadmConfigInitializationStatus { data_secret_created: Some(true) };

@@ -10,6 +10,7 @@ pub mod control_plane;
 pub mod external_update;
 pub mod health_check;
 pub mod in_place;
+pub mod intent;
 pub mod machine;
 pub mod machine_pool;
 pub mod machine_set;

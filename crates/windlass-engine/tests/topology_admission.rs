@@ -87,24 +87,24 @@ fn clusters_are_checked_when_they_are_created() {
             json!({"classRef": {"name": "quick"}, "version": "v1.40.0"}),
             "spec.topology.version: v1.40.0 is not in spec.kubernetesVersions",
         ),
-        (json!({"version": "v1.33.0"}), "spec.topology.classRef.name: must be the name"),
+        (json!({"version": "v1.33.0"}), "spec.topology.classRef.name: is empty, the name"),
         (
             json!({"classRef": {"name": "quick"}, "version": "v1.33.0", "workers": {"machineDeployments": [
                 {"class": "default", "name": "a"}, {"class": "gpu", "name": "a"}, {"class": "default", "name": "B"}]}}),
-            "spec.topology.workers.machineDeployments[1].name: \"a\" is used twice, names must differ",
+            "spec.topology.workers.machineDeployments[1].name: \"a\" is used twice, a name that no other group has is accepted",
         ),
         (
             json!({"classRef": {"name": "quick"}, "version": "v1.33.0", "workers": {"machineDeployments": [{"class": "gpu", "name": "a"}]}}),
-            "machineDeployments[0].class: \"gpu\" does not exist in the ClusterClass, default do",
+            "machineDeployments[0].class: \"gpu\" does not exist in the ClusterClass, default is accepted",
         ),
         (
             json!({"classRef": {"name": "quick"}, "version": "v1.33.0", "workers": {"machinePools": [{"class": "p", "name": "a"}]}}),
-            "machinePools[0].class: \"p\" does not exist in the ClusterClass, none do",
+            "machinePools[0].class: \"p\" does not exist in the ClusterClass, none is accepted",
         ),
         (
             json!({"classRef": {"name": "quick"}, "version": "v1.33.0", "workers": {"machineDeployments": [
                 {"class": "default", "name": "a", "healthCheck": {"enabled": true}}]}}),
-            "healthCheck.enabled: true needs checks",
+            "healthCheck.enabled: true is accepted only with checks",
         ),
         (
             json!({"classRef": {"name": "quick"}, "version": "v1.33.0", "workers": {"machineDeployments": [
@@ -178,6 +178,23 @@ fn versions_change_along_paths_that_exist_and_when_nothing_moves() {
 }
 
 #[test]
+fn a_version_that_is_not_listed_is_refused_for_that_alone() {
+    let (listed, old, new) = (listed(), at("v1.30.0"), at("v1.40.0"));
+    let idle = state("v1.30.0", &["v1.30.0"], &["v1.30.0"], &[]);
+    let context = ClusterContext {
+        old: Some(&old),
+        class: Some(&listed),
+        state: Some(&idle),
+        ..ClusterContext::default()
+    };
+    assert_eq!(
+        told(&validate_cluster(&new, context)),
+        "spec.topology.version: v1.40.0 is not in spec.kubernetesVersions of the ClusterClass, v1.29.0, v1.30.0, \
+         v1.31.0, v1.32.0, v1.33.0, v1.34.0 are accepted"
+    );
+}
+
+#[test]
 fn what_a_cluster_has_cannot_be_taken_away() {
     let class = listed();
     let reference = json!({"apiGroup": "x.y", "kind": "K", "name": "n"});
@@ -192,7 +209,10 @@ fn what_a_cluster_has_cannot_be_taken_away() {
     }
     let none = Cluster::default();
     let context = ClusterContext { old: Some(&none), class: Some(&class), ..ClusterContext::default() };
-    assert!(told(&validate_cluster(&at("v1.33.0"), context)).contains("allows it for migrations"));
+    assert!(
+        told(&validate_cluster(&at("v1.33.0"), context))
+            .contains("for migrations, it is accepted with annotation")
+    );
     let context = ClusterContext { old: Some(&old), ..ClusterContext::default() };
     assert!(told(&validate_cluster(&old, context)).contains("ClusterClass quick does not exist"));
 }
@@ -243,7 +263,7 @@ fn classes_are_checked() {
             json!({"infrastructure": {"naming": {"template": "UP_{{ .random }}"}}}),
             "it makes names such as \"UP_a1b2c\"",
         ),
-        (json!({"patches": [{"name": "p"}]}), "spec.patches[0]: either definitions or external must be set"),
+        (json!({"patches": [{"name": "p"}]}), "spec.patches[0]: one of definitions and external is accepted"),
         (
             json!({"patches": [{"name": "p", "enabledIf": "{{ if }}", "definitions": [{"selector": {}, "jsonPatches": [
                 {"op": "add", "path": "/metadata/x", "value": 1}, {"op": "add", "path": "/spec/x"}, {"op": "remove", "path": "/spec/x", "value": 1}]}]}]}),

@@ -102,6 +102,11 @@ impl Faults {
         self.plan().faults.insert(number, fault);
     }
 
+    /// Nothing is done any more to writes that are still to come.
+    pub fn forget(&self) {
+        self.plan().faults.clear();
+    }
+
     /// How many writes there were.
     pub fn writes(&self) -> u64 {
         self.plan().writes

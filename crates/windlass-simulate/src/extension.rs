@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
+use kube::Client;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tower::{ServiceExt, service_fn};
 use windlass_api::hooks::{Hook, HookTag};
 use windlass_api::names::{HOOKS_API_VERSION, RUNTIME_API_VERSION};
+use windlass_controllers::extension_config::ClusterNamespaces;
 use windlass_hooks::HookClient;
 use windlass_hooks::transport::{Endpoint, InProcess, boxed};
 use windlass_store::Store;
@@ -232,6 +234,12 @@ impl SimulatedExtension {
     /// A client that calls it, as a new process would make one.
     pub fn client(&self) -> HookClient {
         HookClient::builder(boxed(self.transport.clone())).build()
+    }
+
+    /// The same for selectors of namespaces: their labels are those that the API has.
+    pub fn client_of(&self, api: &Client) -> HookClient {
+        let namespaces = ClusterNamespaces::new(api.clone());
+        HookClient::builder(boxed(self.transport.clone())).namespaces(namespaces).build()
     }
 
     /// The object that registers it.

@@ -71,6 +71,33 @@ pub enum Problem {
     Selector(SelectorProblem),
 }
 
+impl Problem {
+    /// What would be accepted instead.
+    pub fn accepted(&self) -> String {
+        match self {
+            Self::Label(LabelError::StartLetter) => {
+                "a name of lower-case letters, digits and '-' that starts with a letter".to_owned()
+            }
+            Self::Label(_) => "a name of at most 63 lower-case letters, digits and '-'".to_owned(),
+            Self::NoEndpoint | Self::TwoEndpoints => "either url or service".to_owned(),
+            Self::Url(UrlProblem::RelativePath) => "a path such as /base".to_owned(),
+            Self::Url(_) => "an address such as https://host:9443/base".to_owned(),
+            Self::Port(_) => "a number from 1 to 65535".to_owned(),
+            Self::TooLong { max } => format!("a length up to {max}"),
+            Self::SelectorMissing => "an empty selector, {}, or one with labels".to_owned(),
+            Self::Selector(problem) => match problem {
+                SelectorProblem::Key(_) => "a name, or a domain, a slash and a name,".to_owned(),
+                SelectorProblem::Value(_) => {
+                    "a text of up to 63 letters, digits, dashes, dots and underscores".to_owned()
+                }
+                SelectorProblem::Operator(_) => "one of In, NotIn, Exists and DoesNotExist".to_owned(),
+                SelectorProblem::ValuesMissing => "a list with at least one value".to_owned(),
+                SelectorProblem::ValuesForbidden => "no list, or an empty one,".to_owned(),
+            },
+        }
+    }
+}
+
 fn check_client_config(client: &ClientConfig, found: &mut Violations) {
     const FIELD: &str = "spec.clientConfig";
     match (&client.url, &client.service) {

@@ -142,7 +142,8 @@ impl<L: LookUp> Rules<L> {
                 let config: ExtensionConfig = read(object)?;
                 let mut verdict = Verdict::default();
                 for violation in validate_extension_config(&config) {
-                    verdict.refuse(violation.field.to_string(), violation.problem.to_string());
+                    let accepted = violation.problem.accepted();
+                    verdict.refuse(violation.field, format!("{}; {accepted} is accepted", violation.problem));
                 }
                 verdict
             }

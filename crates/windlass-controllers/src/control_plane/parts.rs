@@ -15,6 +15,7 @@ use windlass_api::names::{
 };
 use windlass_engine::control_plane::desired;
 use windlass_engine::control_plane::kubeadm_config::Form;
+use windlass_engine::intent::is_applied;
 use windlass_reconcile::ObjectKey;
 
 use super::{Applied, ControlPlaneError, ControlPlaneReconciler, Scene};
@@ -162,7 +163,8 @@ impl ControlPlaneReconciler {
         let intent = serde_json::to_value(&intent).unwrap_or_default();
         let present = serde_json::to_value(machine).unwrap_or_default();
         let remembered = self.remembered(scene, machine.uid(), manager, &intent, applied);
-        if !(remembered && contains(&present, &intent)) {
+        let is_there = remembered && contains(&present, &intent) || is_applied(manager, &present, &intent);
+        if !is_there {
             ignore_gone(scene.context.writer::<Machine>().apply(manager, &intent).await.map(|_| ()))?;
         }
         Ok(())
@@ -214,10 +216,11 @@ impl ControlPlaneReconciler {
             metadata["annotations"] = json!(annotations);
         }
         let remembered = self.remembered(scene, present.uid.clone(), manager, &metadata, applied);
-        let there = serde_json::to_value(present).unwrap_or_default();
-        if !(remembered && contains(&there, &metadata)) {
-            let intent =
-                json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata});
+        let there = json!({"metadata": present});
+        let intent = json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata});
+        let is_there =
+            remembered && contains(&there["metadata"], &metadata) || is_applied(manager, &there, &intent);
+        if !is_there {
             let writer = scene.context.writer_of(resource);
             ignore_gone(writer.apply(manager, &intent).await.map(|_| ()))?;
         }

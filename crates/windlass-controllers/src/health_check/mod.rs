@@ -222,7 +222,12 @@ async fn request(
     }
     .object()?;
     let kind = reference.kind.strip_suffix("Template").unwrap_or(&reference.kind);
-    match context.writer_of(&resource_of(reference, kind)).create(&object).await {
+    let resource = resource_of(reference, kind);
+    // Asked for before, and by nobody else: it has the name of the Machine.
+    if matches!(context.get_of::<DynamicObject>(&resource, &ObjectKey::of(machine)).await, Ok(Some(_))) {
+        return Ok(());
+    }
+    match context.writer_of(&resource).create(&object).await {
         Err(error) if error.is_already_exists() => Ok(()),
         created => Ok(created.map(drop)?),
     }

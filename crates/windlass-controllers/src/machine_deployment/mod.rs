@@ -27,13 +27,10 @@ use windlass_reconcile::{Cache, Context, EventType, Manager, ObjectKey, Outcome,
 use crate::external::Externals;
 use crate::in_place::InPlaceExtensions;
 use crate::worker_group::{
-    Marks, Templates, WorkerError, adoption, controller, is_paused, owned_by_cluster, select, uses_template,
-    without_finalizer, write_status,
+    Marks, PACE, Templates, WorkerError, adoption, controller, is_paused, owned_by_cluster, rest, select,
+    uses_template, without_finalizer, write_status,
 };
 use in_place::{Asked, Roll};
-
-/// The least time between two looks at one MachineDeployment: a big one has machines that change all the time.
-const PACE: Duration = Duration::from_millis(250);
 
 /// How often extensions are asked again while a rollout stands still because of what they left open.
 const ASK_AGAIN: Duration = Duration::from_secs(10 * 60);
@@ -324,7 +321,7 @@ impl Deployments {
         let others = found.again.map(|again| again.duration_since(context.now()));
         let others = others.map(|until| Duration::try_from(until).unwrap_or_default().max(PACE));
         let wait = wait.into_iter().chain(learning).chain(others).min();
-        Ok(wait.map_or_else(Outcome::done, Outcome::after))
+        Ok(wait.map_or_else(Outcome::done, Outcome::after).resting(rest(machines.len())))
     }
 
     async fn delete(

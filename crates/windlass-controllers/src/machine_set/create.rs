@@ -4,8 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::api::{ApiResource, DynamicObject};
 use windlass_api::cluster::{ContractVersionedObjectReference, Machine};
-use windlass_api::names::MACHINE_SET_FIELD_MANAGER;
-use windlass_engine::machine_set::{NameParts, Parts, machine_name, new_machine, owner_reference};
+use windlass_api::names::{
+    CLONED_FROM_NAME_ANNOTATION, MACHINE_SET_FIELD_MANAGER, MACHINE_SET_METADATA_FIELD_MANAGER,
+};
+use windlass_engine::machine_set::{
+    NameParts, Parts, annotation, machine_name, new_machine, owner_reference,
+};
 use windlass_reconcile::{EventType, ObjectKey};
 
 use super::machines::text;
@@ -13,19 +17,28 @@ use super::{Look, Sets};
 use crate::external::{External, FromTemplate};
 use crate::worker_group::{Templates, WorkerError};
 
+/// Names of machines that were begun, with the kinds of the clones that they have already.
+pub(super) type Begun = BTreeMap<String, BTreeSet<String>>;
+
 impl Sets {
-    /// Makes machines, one after the other. What was made of one that fails is deleted again.
+    /// Makes machines, one after the other, and first those that were begun. What was made of one that fails is deleted
+    /// again.
     pub(super) async fn create(
         &self,
         look: &Look<'_>,
         templates: &Templates,
         count: u32,
+        begun: Begun,
     ) -> Result<(), WorkerError> {
         let Look { context, set, .. } = *look;
+        let mut begun = begun.into_iter();
         for _ in 0..count {
-            let name = self.free_name(look)?;
+            let (name, there) = match begun.next() {
+                Some(begun) => begun,
+                None => (self.free_name(look)?, BTreeSet::new()),
+            };
             let mut made = Vec::new();
-            match self.create_one(look, templates, &name, &mut made).await {
+            match self.create_one(look, templates, (&name, &there), &mut made).await {
                 Ok(()) => {
                     context.event(
                         set,
@@ -81,28 +94,29 @@ impl Sets {
         &self,
         look: &Look<'_>,
         templates: &Templates,
-        name: &str,
+        begun: (&str, &BTreeSet<String>),
         made: &mut Vec<(ApiResource, DynamicObject)>,
     ) -> Result<(), WorkerError> {
+        let name = begun.0;
         let bootstrap = match &templates.bootstrap {
-            Some(template) => Some(self.clone_part(look, template, name, made).await?),
+            Some(template) => Some(self.clone_part(look, template, begun, made).await?),
             None => None,
         };
         // The caller has made sure that nothing is missing.
         let Some(infrastructure) = &templates.infrastructure else { return Ok(()) };
-        let infrastructure = self.clone_part(look, infrastructure, name, made).await?;
+        let infrastructure = self.clone_part(look, infrastructure, begun, made).await?;
         let machine = new_machine(look.set, name, Parts { bootstrap, infrastructure });
         look.context.writer::<Machine>().apply(MACHINE_SET_FIELD_MANAGER, &machine).await?;
         Ok(())
     }
 
-    /// Clones a template. Labels and annotations of the machine are brought to the clone by [`Sets::sync`], in the name of
+    /// Clones a template, if there is no clone yet. Labels and annotations of the machine are brought to the clone by [`Sets::sync`], in the name of
     /// another field manager, so that they can change without its spec.
     async fn clone_part(
         &self,
         look: &Look<'_>,
         template: &External,
-        name: &str,
+        (name, there): (&str, &BTreeSet<String>),
         made: &mut Vec<(ApiResource, DynamicObject)>,
     ) -> Result<ContractVersionedObjectReference, WorkerError> {
         let Look { context, set, .. } = *look;
@@ -120,55 +134,69 @@ impl Sets {
         if let Some(types) = &mut object.types {
             types.api_version.clone_from(&kind.resource.api_version);
         }
-        let written = context.writer_of(&kind.resource).apply(MACHINE_SET_FIELD_MANAGER, &object).await?;
         let reference = ContractVersionedObjectReference {
             api_group: kind.resource.group.clone(),
             kind: kind.resource.kind.clone(),
             name: name.to_owned(),
         };
-        made.push((kind.resource, written));
+        if !there.contains(&kind.resource.kind) {
+            let written = context.writer_of(&kind.resource).apply(MACHINE_SET_FIELD_MANAGER, &object).await?;
+            made.push((kind.resource.clone(), written));
+        }
         Ok(reference)
     }
 
-    /// Deletes clones that no machine refers to: somebody was killed between making them and making the machine. Clones
-    /// have the name of their machine. Not to be called after machines were created in the same look.
-    pub(super) async fn collect_leaks(&self, look: &Look<'_>) -> Result<(), WorkerError> {
+    /// Clones that no machine refers to: somebody was killed between making them and making the machine. Clones have the
+    /// name of their machine. So many of them as machines are missing are to be used; the others are deleted. To begin
+    /// anew each time would come to nothing where somebody is killed again and again.
+    ///
+    /// Not to be called after machines were created in the same look.
+    pub(super) async fn begun(&self, look: &Look<'_>, missing: u32) -> Result<Begun, WorkerError> {
         let Look { context, set, .. } = *look;
         let (uid, namespace) = (text(set.metadata.uid.as_ref()), text(set.metadata.namespace.as_ref()));
         let spec = &set.spec.template.spec;
         let templates = [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()];
+        let missing = usize::try_from(missing).unwrap_or(usize::MAX);
+        let mut begun = Begun::new();
         for template in templates.into_iter().flatten() {
             let Some(kind) = template.kind.strip_suffix("Template") else { continue };
             // A kind that does not exist has no objects.
             let Ok(kind) = self.externals.kind(context, &template.api_group, kind).await else { continue };
             let Ok(cache) = context.watch(&kind.resource).await else { continue };
-            let owned = cache.owned_by(uid);
-            if owned.is_empty() {
-                continue;
-            }
-            let machines = self.machines.in_namespace(namespace);
-            let referred: BTreeSet<&str> = machines
-                .iter()
-                .flat_map(|machine| {
+            let is_referred_to = |name: &str| {
+                let machines = self.by_part.find(namespace, name);
+                machines.iter().any(|machine| {
                     let spec = &machine.spec;
-                    [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()].into_iter().flatten()
+                    let parts = [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()];
+                    parts.into_iter().flatten().any(|to| to.kind == kind.resource.kind && to.name == name)
                 })
-                .filter(|reference| reference.kind == kind.resource.kind)
-                .map(|reference| reference.name.as_str())
-                .collect();
-            for leak in owned.iter().filter(|object| {
+            };
+            for leak in cache.owned_by(uid).iter().filter(|object| {
                 object.metadata.deletion_timestamp.is_none()
-                    && !referred.contains(text(object.metadata.name.as_ref()))
+                    && !is_referred_to(text(object.metadata.name.as_ref()))
             }) {
                 // The two caches are filled by different watches: that no machine is seen proves nothing.
                 let key = ObjectKey::new(namespace, text(leak.metadata.name.as_ref()));
                 let machine = context.get::<Machine>(&key).await;
                 let machine = machine.map_err(|error| WorkerError::read(format!("Machine {key}"), &error))?;
-                if machine.is_none() {
+                if machine.is_some() {
+                    continue;
+                }
+                // What belonged to a machine once was used: it was given its labels. Only what never did is as good as
+                // new.
+                let managers = leak.metadata.managed_fields.iter().flatten();
+                let mut managers = managers.filter_map(|entry| entry.manager.as_deref());
+                let is_new = managers.all(|manager| manager != MACHINE_SET_METADATA_FIELD_MANAGER)
+                    && leak.metadata.owner_references.iter().flatten().all(|owner| owner.uid == uid)
+                    && annotation(&leak.metadata, CLONED_FROM_NAME_ANNOTATION) == Some(&template.name);
+                let is_missing = begun.contains_key(&key.name) || begun.len() < missing;
+                if is_new && is_missing {
+                    begun.entry(key.name).or_default().insert(kind.resource.kind.clone());
+                } else {
                     context.writer_of(&kind.resource).delete_unchanged(leak.as_ref()).await?;
                 }
             }
         }
-        Ok(())
+        Ok(begun)
     }
 }

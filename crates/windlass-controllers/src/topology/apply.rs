@@ -13,6 +13,7 @@ use windlass_api::names::{
     CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION, TOPOLOGY_DRY_RUN_ANNOTATION, TOPOLOGY_FIELD_MANAGER,
     TOPOLOGY_OWNED_LABEL, UPGRADE_STEP_ANNOTATION,
 };
+use windlass_engine::intent::is_applied;
 use windlass_engine::topology::desired::{Desired, DesiredGroup, Names, TemplateChange, template_change};
 use windlass_engine::topology::{Decision, GroupAction, GroupDecision, GroupKind};
 use windlass_reconcile::{Cache, Context, EventType, ObjectKey};
@@ -269,6 +270,12 @@ impl Applier<'_> {
         let mut intent = desired.clone();
         if let Some(current) = current {
             if self.applied.is_known(&id, desired, &current.metadata) {
+                return Ok(());
+            }
+            // After a restart nothing is known, but the object tells. Were it written again all the same, a process
+            // that dies after a few writes would never get further than those.
+            if is_applied(TOPOLOGY_FIELD_MANAGER, &to_value(current), desired) {
+                self.applied.remember(id, desired, &current.metadata);
                 return Ok(());
             }
             // With the uid, an object that was deleted in the meantime is not created anew.

@@ -26,7 +26,7 @@ pub(crate) fn default_and_validate(
             topology.variables.push(ClusterVariable { name: definition.name.to_owned(), value });
         } else if definition.required {
             problems.push(format!(
-                "spec.topology.variables: variable {:?} is required and has no value",
+                "spec.topology.variables: variable {:?} is required, a value that fits its schema is accepted",
                 definition.name
             ));
         }
@@ -61,11 +61,15 @@ pub(crate) fn check_definitions(class: &ClusterClass) -> Vec<String> {
             problems.extend(causes.iter().map(|cause| readable(&cause.to_string())));
         }
         if variable.name == "builtin" {
-            problems
-                .push(format!("spec.variables[{index}].name: \"builtin\" is reserved, choose another name"));
+            problems.push(format!(
+                "spec.variables[{index}].name: \"builtin\" is reserved, another name is accepted"
+            ));
         }
         if class.spec.variables[..index].iter().any(|other| other.name == variable.name) {
-            problems.push(format!("spec.variables[{index}].name: {:?} is defined twice", variable.name));
+            problems.push(format!(
+                "spec.variables[{index}].name: {:?} is defined twice, a name that no other variable has is accepted",
+                variable.name
+            ));
         }
     }
     problems
@@ -126,27 +130,34 @@ fn check(
         let Some(variable) = rest.first_mut() else { break };
         let at = format!("{field}[{}]", variable.name);
         if before.iter().any(|other| other.name == variable.name) {
-            problems.push(format!("{at}: the variable is given twice"));
+            problems.push(format!("{at}: the variable is given twice, one value is accepted"));
         }
         let Some(definition) = definitions.iter().find(|definition| definition.name == variable.name) else {
             let known: Vec<&str> = definitions.iter().map(|definition| definition.name).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            problems
-                .push(format!("{at}: the ClusterClass does not define this variable, it defines {known}"));
+            problems.push(format!(
+                "{at}: the ClusterClass does not define this variable, those that it defines are accepted: {known}"
+            ));
             continue;
         };
         let schema = match &definition.schema {
             Ok(schema) => schema,
             Err(problem) => {
-                problems.push(format!("{at}: the schema of the variable cannot be used: {problem}"));
+                problems.push(format!(
+                    "{at}: the schema of the variable cannot be used, no value is accepted: {problem}"
+                ));
                 continue;
             }
         };
         let mut holder = json!({"value": variable.value});
         let unknown = schema.prune(&mut holder.clone()).unwrap_or_default();
-        problems.extend(unknown.iter().map(|path| format!("{at}.{path}: there is no such field")));
+        problems.extend(
+            unknown
+                .iter()
+                .map(|path| format!("{at}.{path}: there is no such field, those of the schema are accepted")),
+        );
         if schema.apply_defaults(&mut holder).is_err() {
-            problems.push(format!("{at}.value: it is nested too deeply"));
+            problems.push(format!("{at}.value: is nested too deeply, fewer levels are accepted"));
             continue;
         }
         let old = old.iter().find(|old| old.name == variable.name);
@@ -231,11 +242,11 @@ mod tests {
         let problems = default_and_validate(&class, &mut topology, None).unwrap_err();
         let all = problems.join("\n");
         for part in [
-            "spec.topology.variables: variable \"image\" is required and has no value",
+            "spec.topology.variables: variable \"image\" is required, a value that fits its schema is accepted",
             "spec.topology.variables[size].value: Invalid value: 12",
             "spec.topology.variables[proxy].value.url: Required value",
             "spec.topology.variables[proxy].value.tls: there is no such field",
-            "spec.topology.variables[colour]: the ClusterClass does not define this variable, it defines size, image, proxy",
+            "spec.topology.variables[colour]: the ClusterClass does not define this variable, those that it defines are accepted: size, image, proxy",
             "spec.topology.workers.machineDeployments[web].variables.overrides[size].value: Invalid value",
         ] {
             assert!(all.contains(part), "{part}\nnot in\n{all}");

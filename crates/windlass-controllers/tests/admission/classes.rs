@@ -71,7 +71,7 @@ async fn a_class_refers_to_templates_by_names_that_can_be_used() {
             "templates have names",
             "/spec/controlPlane/templateRef",
             reference("KTemplate", ""),
-            RefusedBySchemaToo("spec.controlPlane.templateRef.name", "must be the name of a template"),
+            RefusedBySchemaToo("spec.controlPlane.templateRef.name", "the name of a template is accepted"),
         ),
         broken(
             "templates have a group",
@@ -86,7 +86,10 @@ async fn a_class_refers_to_templates_by_names_that_can_be_used() {
             "classes of workers have names",
             &format!("{md}/class"),
             json!(""),
-            RefusedBySchemaToo("spec.workers.machineDeployments[0].class", "must not be empty"),
+            RefusedBySchemaToo(
+                "spec.workers.machineDeployments[0].class",
+                "a name that no other class has is accepted",
+            ),
         ),
         broken(
             "classes of workers have their own names",
@@ -95,7 +98,10 @@ async fn a_class_refers_to_templates_by_names_that_can_be_used() {
                 class()["spec"]["workers"]["machinePools"][0],
                 class()["spec"]["workers"]["machinePools"][0]
             ]),
-            RefusedBySchemaToo("spec.workers.machinePools[1].class", "names of classes must differ"),
+            RefusedBySchemaToo(
+                "spec.workers.machinePools[1].class",
+                "a name that no other class has is accepted",
+            ),
         ),
         broken(
             "objects are named",
@@ -209,7 +215,7 @@ async fn variables_and_patches_of_a_class() {
             "builtin is taken",
             "/spec/variables",
             variable("builtin", json!({"type": "string"})),
-            Refused("spec.variables[0].name", "is reserved, choose another name"),
+            Refused("spec.variables[0].name", "is reserved, another name is accepted"),
         ),
         broken(
             "patches from variables and templates",
@@ -271,16 +277,13 @@ async fn variables_and_patches_of_a_class() {
                 "/0/definitions/0/selector/matchResources",
                 json!({}),
             ),
-            RefusedBySchemaToo(
-                "spec.patches[0].definitions[0].selector.matchResources",
-                "must select something",
-            ),
+            RefusedBySchemaToo("spec.patches[0].definitions[0].selector.matchResources", "selects nothing"),
         ),
         broken(
             "patches are inline or external",
             patches,
             json!([{"name": "p"}]),
-            Refused("spec.patches[0]", "either definitions or external must be set"),
+            Refused("spec.patches[0]", "one of definitions and external is accepted"),
         ),
         broken(
             "patches have their own names",
@@ -304,7 +307,7 @@ async fn variables_and_patches_of_a_class() {
             external(json!({"discoverVariablesExtension": "d.ext1"})),
             Refused(
                 "spec.patches[0].external",
-                "one of generatePatchesExtension and validateTopologyExtension must be set",
+                "generatePatchesExtension and validateTopologyExtension are accepted",
             ),
         ),
         broken(

@@ -72,7 +72,7 @@ async fn a_cluster_is_checked_when_it_is_created() {
             "classRef has a name",
             "/spec/topology/classRef",
             json!({"name": ""}),
-            RefusedBySchemaToo("spec.topology.classRef.name", "must be the name of a ClusterClass"),
+            RefusedBySchemaToo("spec.topology.classRef.name", "the name of a ClusterClass is accepted"),
         ),
         Case {
             rule: "a class may come later",
@@ -102,7 +102,7 @@ async fn a_cluster_is_checked_when_it_is_created() {
             json!([{"class": "default", "name": "web"}, {"class": "default", "name": "web"}]),
             RefusedBySchemaToo(
                 "spec.topology.workers.machineDeployments[1].name",
-                "is used twice, names must differ",
+                "is used twice, a name that no other group has is accepted",
             ),
         ),
         broken(
@@ -120,7 +120,7 @@ async fn a_cluster_is_checked_when_it_is_created() {
             json!("gpu"),
             Refused(
                 "spec.topology.workers.machineDeployments[0].class",
-                "does not exist in the ClusterClass, default do",
+                "does not exist in the ClusterClass, default is accepted",
             ),
         ),
         broken(
@@ -129,7 +129,7 @@ async fn a_cluster_is_checked_when_it_is_created() {
             json!("gpu"),
             Refused(
                 "spec.topology.workers.machinePools[0].class",
-                "does not exist in the ClusterClass, default do",
+                "does not exist in the ClusterClass, default is accepted",
             ),
         ),
         created(
@@ -204,7 +204,7 @@ async fn what_a_cluster_says_about_machines_makes_sense() {
             json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}}),
             Refused(
                 "spec.topology.workers.machineDeployments[0].rollout.strategy.rollingUpdate.maxUnavailable",
-                "must be more than 0 where maxSurge is 0",
+                "1 or more is",
             ),
         ),
         broken(
@@ -247,7 +247,7 @@ async fn what_a_cluster_says_about_machines_makes_sense() {
             json!({"enabled": true}),
             Refused(
                 "spec.topology.workers.machineDeployments[0].healthCheck.enabled",
-                "true needs checks, here or in the ClusterClass",
+                "true is accepted only with checks, here or in the ClusterClass",
             ),
         ),
         Case {
@@ -260,7 +260,7 @@ async fn what_a_cluster_says_about_machines_makes_sense() {
             "a health check of the control plane needs checks",
             "/spec/topology/controlPlane/healthCheck",
             json!({"enabled": true}),
-            Refused("spec.topology.controlPlane.healthCheck.enabled", "true needs checks"),
+            Refused("spec.topology.controlPlane.healthCheck.enabled", "true is accepted only with checks"),
         ),
         broken("a health check of the control plane", "/spec/topology/controlPlane/healthCheck", checks.clone(), Accepted),
         Case {
@@ -332,7 +332,7 @@ async fn values_of_variables_fit_their_schemas() {
             "a variable that is not defined",
             &variables,
             json!([{"name": "colour", "value": "red"}]),
-            Refused("spec.topology.variables[colour]", "it defines image, zone"),
+            Refused("spec.topology.variables[colour]", "are accepted: image, zone"),
         ),
         broken(
             "an override that does not fit",
@@ -414,7 +414,10 @@ async fn what_a_cluster_has_stays() {
             rule: "a topology is not added",
             given: vec![class(), unmanaged()],
             change: Change::Update(cluster("v1.30.0")),
-            expected: Refused("spec.topology", "disable-update-class-name-check allows it for migrations"),
+            expected: Refused(
+                "spec.topology",
+                "with annotation unsafe.topology.cluster.x-k8s.io/disable-update-class-name-check",
+            ),
         },
         Case {
             rule: "unless asked for",

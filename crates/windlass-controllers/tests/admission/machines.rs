@@ -54,13 +54,16 @@ async fn a_control_plane_goes_up_by_one_minor_at_a_time() {
             "a surge of two",
             "/spec/rollout",
             strategy(json!(2)),
-            Refused("spec.rollout.strategy.rollingUpdate.maxSurge", "neither 0 nor 1"),
+            Refused("spec.rollout.strategy.rollingUpdate.maxSurge", "2 is not accepted, 0 or 1 is"),
         ),
         created(
             "no surge with one machine",
             "/spec/rollout",
             strategy(json!(0)),
-            Refused("spec.rollout.strategy.rollingUpdate.maxSurge", "0 needs at least three replicas"),
+            Refused(
+                "spec.rollout.strategy.rollingUpdate.maxSurge",
+                "0 needs at least three replicas, and there are 1; 1 is accepted",
+            ),
         ),
         created("External alone", "/spec/rollout", json!({"strategy": {"type": "External"}}), Accepted),
         created(
@@ -79,7 +82,7 @@ async fn a_control_plane_goes_up_by_one_minor_at_a_time() {
             "a fallback that nothing falls back to",
             "/spec/rollout",
             json!({"strategy": {"type": "RollingUpdate", "fallbackRolling": {"maxSurge": 1}}}),
-            Refused("spec.rollout.strategy.fallbackRolling", "only the strategy External falls back"),
+            Refused("spec.rollout.strategy.fallbackRolling", "is accepted with type External only"),
         ),
     ])
     .await;
@@ -111,7 +114,7 @@ async fn a_machine_deployment_selects_its_machines() {
         created(
             "its labels",
             with(&good(), "/spec/template/metadata/labels", json!({"cluster.x-k8s.io/cluster-name": "c1"})),
-            Refused("spec.template.metadata.labels", "is missing, spec.selector asks for it"),
+            Refused("spec.template.metadata.labels", "labels that spec.selector matches are accepted"),
         ),
         created(
             "its cluster",
@@ -121,7 +124,7 @@ async fn a_machine_deployment_selects_its_machines() {
         created(
             "no cluster",
             with(&good(), "/spec/clusterName", json!("")),
-            RefusedBySchemaToo("spec.clusterName", "must be the name of a Cluster"),
+            RefusedBySchemaToo("spec.clusterName", "the name of a Cluster is accepted"),
         ),
         created(
             "its limits",
@@ -133,7 +136,7 @@ async fn a_machine_deployment_selects_its_machines() {
             with(&good(), "/spec/rollout", rolling(json!({"maxSurge": 0}))),
             Refused(
                 "spec.rollout.strategy.rollingUpdate.maxUnavailable",
-                "must be more than 0 where maxSurge is 0",
+                "0 is not accepted where maxSurge is 0, 1 or more is",
             ),
         ),
         created(

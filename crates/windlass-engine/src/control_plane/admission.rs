@@ -73,12 +73,12 @@ impl fmt::Display for Refusal {
                 f,
                 "spec.version: from {from} to {to} is more than one minor at a time, up to {up_to}.x is accepted"
             ),
-            Self::Surge { field, written } => write!(f, "{field}: {written} is neither 0 nor 1"),
+            Self::Surge { field, written } => write!(f, "{field}: {written} is not accepted, 0 or 1 is"),
             Self::SurgeTooSmall { field, replicas } => {
-                write!(f, "{field}: 0 needs at least three replicas, and there are {replicas}")
+                write!(f, "{field}: 0 needs at least three replicas, and there are {replicas}; 1 is accepted")
             }
             Self::UselessFallback => {
-                f.write_str("spec.rollout.strategy.fallbackRolling: only the strategy External falls back")
+                f.write_str("spec.rollout.strategy.fallbackRolling: is accepted with type External only")
             }
         }
     }
@@ -199,15 +199,15 @@ mod tests {
             ),
             (
                 strategy(json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}})),
-                "spec.rollout.strategy.rollingUpdate.maxSurge: 0 needs at least three replicas, and there are 1",
+                "spec.rollout.strategy.rollingUpdate.maxSurge: 0 needs at least three replicas, and there are 1; 1 is accepted",
             ),
             (
                 strategy(json!({"type": "External", "fallbackRolling": {"maxSurge": "50%"}})),
-                "spec.rollout.strategy.fallbackRolling.maxSurge: \"50%\" is neither 0 nor 1",
+                "spec.rollout.strategy.fallbackRolling.maxSurge: \"50%\" is not accepted, 0 or 1 is",
             ),
             (
                 strategy(json!({"type": "RollingUpdate", "fallbackRolling": {"maxSurge": 1}})),
-                "spec.rollout.strategy.fallbackRolling: only the strategy External falls back",
+                "spec.rollout.strategy.fallbackRolling: is accepted with type External only",
             ),
         ] {
             assert_eq!(refused(None, spec), [expected]);

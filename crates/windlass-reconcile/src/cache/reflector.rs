@@ -185,12 +185,12 @@ impl<K: Kind> Reflector<K> {
         match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
                 *version = of(&object);
-                self.cache.progress().last_event = Some(now);
+                self.cache.note_event(now);
                 self.cache.put(object);
             }
             WatchEvent::Deleted(object) => {
                 *version = of(&object);
-                self.cache.progress().last_event = Some(now);
+                self.cache.note_event(now);
                 self.cache.remove(&object);
             }
             WatchEvent::Bookmark(bookmark) => {

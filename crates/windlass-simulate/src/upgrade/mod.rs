@@ -207,8 +207,9 @@ pub fn is_at(world: &World, key: &ObjectKey, version: &Version) -> bool {
     });
     let wanted = usize::try_from(workers_wanted + control_plane_wanted).unwrap_or_default();
     let topology = cluster.spec.topology.as_ref();
-    let groups = topology.map_or(0, |topology| topology.workers.machine_deployments.len());
-    deployments.len() == groups
+    let workers = topology.map(|topology| &topology.workers);
+    let entries = workers.map_or((0, 0), |all| (all.machine_deployments.len(), all.machine_pools.len()));
+    (deployments.len(), pools.len()) == entries
         && deployments.iter().all(|group| group.spec.template.spec.version == text)
         && machines.len() == wanted
         && machines.iter().all(available)

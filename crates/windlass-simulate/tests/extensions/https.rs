@@ -5,7 +5,7 @@ use windlass_simulate::{TopologyManifests, UpgradeError, UpgradeRequest, simulat
 
 use crate::recorder::{Log, RealServer, recorder};
 
-fn request(from: &str, extension: Value) -> UpgradeRequest {
+pub(crate) fn request(from: &str, extension: Value) -> UpgradeRequest {
     let manifests = TopologyManifests::new("c1", from, 1)
         .machine_deployment("web", 1)
         .versions((29..=33).map(|minor| format!("v1.{minor}.0")));
@@ -14,9 +14,9 @@ fn request(from: &str, extension: Value) -> UpgradeRequest {
 }
 
 /// Hook, from, to, control plane plan, workers plan: the table of the facts, section 3.8.
-type Row = (&'static str, Option<u64>, Option<u64>, &'static [u64], &'static [u64]);
+pub(crate) type Row = (&'static str, Option<u64>, Option<u64>, &'static [u64], &'static [u64]);
 
-const EXPECTED: [Row; 14] = [
+pub(crate) const EXPECTED: [Row; 14] = [
     ("BeforeClusterUpgrade", Some(29), Some(33), &[30, 31, 32, 33], &[32, 33]),
     ("BeforeControlPlaneUpgrade", Some(29), Some(30), &[30, 31, 32, 33], &[32, 33]),
     ("AfterControlPlaneUpgrade", None, Some(30), &[31, 32, 33], &[32, 33]),
@@ -33,7 +33,8 @@ const EXPECTED: [Row; 14] = [
     ("AfterClusterUpgrade", None, Some(33), &[], &[]),
 ];
 
-fn expected(row: &Row) -> (String, Value) {
+/// The hook, and what its request says besides what all requests say.
+pub(crate) fn expected(row: &Row) -> (String, Value) {
     let (hook, from, to, control_plane, workers) = row;
     let version = |minor: &u64| format!("v1.{minor}.0");
     let mut payload = json!({});

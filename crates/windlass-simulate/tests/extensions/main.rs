@@ -8,3 +8,4 @@ mod lifecycle;
 mod patches;
 mod recorder;
 mod registration;
+mod wire;

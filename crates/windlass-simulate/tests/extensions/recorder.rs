@@ -128,21 +128,29 @@ pub(crate) struct RealServer {
 
 impl RealServer {
     pub(crate) fn start(extension: Extension) -> Self {
-        let (ready, when_ready) = mpsc::channel();
-        let (stop, stopped) = oneshot::channel::<()>();
-        let serve = async move {
-            let certificate = DevelopmentCertificate::generate(["127.0.0.1"]).unwrap();
-            let ca_pem = certificate.ca_pem().to_owned();
+        Self::serve(move |certificate, ready, stopped| async move {
             let server = Server::new(extension, Tls::development(certificate));
             let server = server.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-            ready.send((server.url("127.0.0.1"), ca_pem)).unwrap();
+            ready.send(server.url("127.0.0.1")).unwrap();
             let _ = server.run_until(async move { _ = stopped.await }).await;
-        };
+        })
+    }
+
+    /// Serves in any way: with a certificate, telling the address, and until it is stopped.
+    pub(crate) fn serve<F: Future<Output = ()>>(
+        serve: impl FnOnce(DevelopmentCertificate, mpsc::Sender<String>, oneshot::Receiver<()>) -> F
+        + Send
+        + 'static,
+    ) -> Self {
+        let (ready, when_ready) = mpsc::channel();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let certificate = DevelopmentCertificate::generate(["127.0.0.1"]).unwrap();
+        let ca_pem = certificate.ca_pem().to_owned();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(serve);
+            runtime.block_on(serve(certificate, ready, stopped));
         });
-        let (url, ca_pem) = when_ready.recv().unwrap();
+        let url = when_ready.recv().unwrap();
         Self { url, ca_pem, stop: Some(stop), thread: Some(thread) }
     }
 

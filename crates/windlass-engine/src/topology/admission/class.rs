@@ -11,7 +11,7 @@ use windlass_version::{Distance, Version};
 
 use super::machines::{check_health_check, check_metadata, check_strategy, check_taints};
 use super::{Verdict, is_dns_subdomain};
-use crate::topology::gotemplate::{MissingKey, Template, render};
+use crate::topology::gotemplate::{MissingKey, Template, TemplateError, render};
 
 /// Clusters that use a class.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,7 +48,10 @@ pub fn validate_class_deletion(name: &str, clusters: &[Cluster]) -> Verdict {
             clusters.iter().filter_map(|cluster| cluster.metadata.name.as_deref()).collect();
         verdict.refuse(
             "metadata.name",
-            format!("{name} cannot be deleted while Clusters use it: {}", names.join(", ")),
+            format!(
+                "{name} cannot be deleted while Clusters use it: {}; deletion is accepted when none does",
+                names.join(", ")
+            ),
         );
     }
     verdict
@@ -70,7 +73,8 @@ fn check_versions(versions: &[String], verdict: &mut Verdict) {
                 verdict.refuse(
                     field.as_str(),
                     format!(
-                        "{version} is not newer than {previous} before it, the list goes from old to new"
+                        "{version} is not newer than {previous} before it: the list goes from old to new, a newer \
+                         version is accepted"
                     ),
                 );
             }
@@ -78,13 +82,16 @@ fn check_versions(versions: &[String], verdict: &mut Verdict) {
                 Distance::Forward(2..) => verdict.refuse(
                     field,
                     format!(
-                        "{version} leaves out {}: control planes cannot skip minors, add a version of it",
+                        "{version} leaves out {}: control planes cannot skip minors, a version of it is accepted here",
                         previous.minor().next()
                     ),
                 ),
                 Distance::OtherMajor => verdict.refuse(
                     field,
-                    format!("{version} has another major than {previous}: no upgrade leads there"),
+                    format!(
+                        "{version} has another major than {previous}: no upgrade leads there, {}.x is accepted",
+                        previous.minor().next()
+                    ),
                 ),
                 Distance::Forward(_) | Distance::Back(_) => {}
             }
@@ -97,7 +104,7 @@ fn check_references(class: &ClusterClass, verdict: &mut Verdict) {
     let spec = &class.spec;
     let mut check = |field: String, reference: &TemplateReference| {
         if reference.name.is_empty() {
-            verdict.refuse(format!("{field}.name"), "must be the name of a template");
+            verdict.refuse(format!("{field}.name"), "is empty, the name of a template is accepted");
         }
         if !reference.kind.ends_with("Template") {
             let kind = &reference.kind;
@@ -155,9 +162,12 @@ fn unique<'a>(list: &str, classes: impl Iterator<Item = &'a str>, verdict: &mut 
     for (index, class) in classes.enumerate() {
         let field = format!("spec.workers.{list}[{index}].class");
         if class.is_empty() {
-            verdict.refuse(field, "must not be empty");
+            verdict.refuse(field, "is empty, a name that no other class has is accepted");
         } else if !seen.insert(class) {
-            verdict.refuse(field, format!("{class:?} is used twice, names of classes must differ"));
+            verdict.refuse(
+                field,
+                format!("{class:?} is used twice, a name that no other class has is accepted"),
+            );
         }
     }
 }
@@ -172,7 +182,10 @@ fn check_naming(field: &str, template: &str, verdict: &mut Verdict) {
         "machineDeployment": {"topologyName": "group"}, "machinePool": {"topologyName": "group"},
     });
     match render(template, &data, MissingKey::Refuse) {
-        Err(error) => verdict.refuse(field, error.to_string()),
+        Err(error) => verdict.refuse(
+            field,
+            format!("{error}; a template such as {{{{ .cluster.name }}}}-{{{{ .random }}}} is accepted"),
+        ),
         Ok(name) if !is_dns_subdomain(&name) => verdict.refuse(
             field,
             format!("it makes names such as {name:?}, lower case letters, digits and dashes are accepted"),
@@ -233,7 +246,7 @@ fn check_patch(patch: &ClusterClassPatch, index: usize, class: &ClusterClass, ve
         );
     }
     if patch.external.is_some() != patch.definitions.is_empty() {
-        verdict.refuse(field.as_str(), "either definitions or external must be set");
+        verdict.refuse(field.as_str(), "one of definitions and external is accepted, not both and not none");
     }
     if let Some(external) = &patch.external {
         let (generate, validate) =
@@ -242,7 +255,7 @@ fn check_patch(patch: &ClusterClassPatch, index: usize, class: &ClusterClass, ve
         if generate.is_empty() && validate.is_empty() {
             verdict.refuse(
                 format!("{field}.external"),
-                "one of generatePatchesExtension and validateTopologyExtension must be set",
+                "says nothing to do, generatePatchesExtension and validateTopologyExtension are accepted",
             );
         }
         check_handler(&format!("{field}.external.generatePatchesExtension"), generate, verdict);
@@ -252,7 +265,7 @@ fn check_patch(patch: &ClusterClassPatch, index: usize, class: &ClusterClass, ve
     if !patch.enabled_if.is_empty()
         && let Err(error) = Template::parse(&patch.enabled_if)
     {
-        verdict.refuse(format!("{field}.enabledIf"), error.to_string());
+        verdict.refuse(format!("{field}.enabledIf"), unreadable(&error));
     }
     for (number, definition) in patch.definitions.iter().enumerate() {
         let field = format!("{field}.definitions[{number}]");
@@ -264,8 +277,8 @@ fn check_patch(patch: &ClusterClassPatch, index: usize, class: &ClusterClass, ve
         if !selects {
             verdict.refuse(
                 format!("{field}.selector.matchResources"),
-                "must select something: controlPlane, infrastructureCluster, machineDeploymentClass or \
-                 machinePoolClass",
+                "selects nothing; controlPlane, infrastructureCluster, machineDeploymentClass and machinePoolClass \
+                 are accepted",
             );
         }
         for (number, step) in definition.json_patches.iter().enumerate() {
@@ -306,10 +319,15 @@ fn check_patch(patch: &ClusterClassPatch, index: usize, class: &ClusterClass, ve
             if let Some(from) = from
                 && let Err(error) = Template::parse(&from.template)
             {
-                verdict.refuse(format!("{field}.valueFrom.template"), error.to_string());
+                verdict.refuse(format!("{field}.valueFrom.template"), unreadable(&error));
             }
         }
     }
+}
+
+/// What is wrong with a template of a patch.
+fn unreadable(error: &TemplateError) -> String {
+    format!("{error}; a template such as {{{{ .variable }}}} is accepted")
 }
 
 /// What Clusters use cannot be taken away from them.
@@ -321,14 +339,20 @@ fn check_use(class: &ClusterClass, used: ClassUse<'_>, verdict: &mut Verdict) {
         if !versions.is_empty() && !versions.contains(&topology.version) {
             verdict.refuse(
                 "spec.kubernetesVersions",
-                format!("{} must stay, Cluster {name} has it", topology.version),
+                format!(
+                    "{0} must stay, Cluster {name} has it; a list with {0} is accepted",
+                    topology.version
+                ),
             );
         }
         for entry in &topology.workers.machine_deployments {
             if !workers.machine_deployments.iter().any(|class| class.class == entry.class) {
                 verdict.refuse(
                     "spec.workers.machineDeployments",
-                    format!("class {:?} must stay, Cluster {name} uses it", entry.class),
+                    format!(
+                        "class {:?} must stay, Cluster {name} uses it; a list with it is accepted",
+                        entry.class
+                    ),
                 );
             }
         }
@@ -336,7 +360,10 @@ fn check_use(class: &ClusterClass, used: ClassUse<'_>, verdict: &mut Verdict) {
             if !workers.machine_pools.iter().any(|class| class.class == entry.class) {
                 verdict.refuse(
                     "spec.workers.machinePools",
-                    format!("class {:?} must stay, Cluster {name} uses it", entry.class),
+                    format!(
+                        "class {:?} must stay, Cluster {name} uses it; a list with it is accepted",
+                        entry.class
+                    ),
                 );
             }
         }
@@ -394,8 +421,10 @@ fn check_used_health_checks(class: &ClusterClass, used: ClassUse<'_>, verdict: &
                 && check.remediation == Default::default()
         });
         if relies && class.spec.control_plane.health_check.is_none() {
-            verdict
-                .refuse("spec.controlPlane.healthCheck", format!("must stay, Cluster {name} relies on it"));
+            verdict.refuse(
+                "spec.controlPlane.healthCheck",
+                format!("must stay, Cluster {name} relies on it; any health check is accepted"),
+            );
         }
         for entry in &topology.workers.machine_deployments {
             let relies = entry.health_check.as_ref().is_some_and(|check| {
@@ -411,7 +440,10 @@ fn check_used_health_checks(class: &ClusterClass, used: ClassUse<'_>, verdict: &
             {
                 verdict.refuse(
                     format!("spec.workers.machineDeployments[{index}].healthCheck"),
-                    format!("must stay, {} of Cluster {name} relies on it", entry.name),
+                    format!(
+                        "must stay, {} of Cluster {name} relies on it; any health check is accepted",
+                        entry.name
+                    ),
                 );
             }
         }

@@ -11,7 +11,7 @@ use windlass_version::Version;
 
 use super::machines::{check_health_check, check_metadata, check_strategy, check_taints};
 use super::version_change::{self, UpgradeState};
-use super::{Verdict, is_dns_subdomain, strict_version};
+use super::{Verdict, accepted, is_dns_subdomain, strict_version};
 
 const AUTOSCALER_MIN: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
 const AUTOSCALER_MAX: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
@@ -64,8 +64,8 @@ pub fn validate_cluster(cluster: &Cluster, context: ClusterContext<'_>) -> Verdi
             verdict.refuse(
                 "spec.topology",
                 format!(
-                    "cannot be added to a Cluster that was created without it; annotation \
-                     {DISABLE_UPDATE_CLASS_NAME_CHECK_ANNOTATION} allows it for migrations"
+                    "cannot be added to a Cluster that was created without it; for migrations, it is accepted with \
+                     annotation {DISABLE_UPDATE_CLASS_NAME_CHECK_ANNOTATION}"
                 ),
             );
         }
@@ -73,7 +73,7 @@ pub fn validate_cluster(cluster: &Cluster, context: ClusterContext<'_>) -> Verdi
     let Some(topology) = &cluster.spec.topology else { return verdict };
     let version = check_version(topology, &mut verdict);
     if topology.class_ref.name.is_empty() {
-        verdict.refuse("spec.topology.classRef.name", "must be the name of a ClusterClass");
+        verdict.refuse("spec.topology.classRef.name", "is empty, the name of a ClusterClass is accepted");
     }
     if let Some(value) = annotations.get(UPGRADE_CONCURRENCY_ANNOTATION)
         && value.parse::<usize>().map_or(true, |count| count == 0)
@@ -195,14 +195,17 @@ fn check_entries<'a>(
             );
         }
         if !seen.insert(name) {
-            verdict.refuse(format!("{field}.name"), format!("{name:?} is used twice, names must differ"));
+            verdict.refuse(
+                format!("{field}.name"),
+                format!("{name:?} is used twice, a name that no other group has is accepted"),
+            );
         }
         let is_scaled =
             [AUTOSCALER_MIN, AUTOSCALER_MAX].iter().all(|key| metadata.annotations.contains_key(*key));
         if is_scaled && replicas.is_some() {
             verdict.refuse(
                 format!("{field}.replicas"),
-                "must not be set where an autoscaler decides: remove it, or the annotations of the autoscaler",
+                "must not be set where an autoscaler decides; one of replicas and its annotations is accepted",
             );
         }
     }
@@ -214,22 +217,21 @@ fn check_against_class(topology: &Topology, class: &ClusterClass, verdict: &mut 
         verdict.refuse(
             "spec.topology.version",
             format!(
-                "{} is not in spec.kubernetesVersions of the ClusterClass, {} are accepted",
+                "{} is not in spec.kubernetesVersions of the ClusterClass, {}",
                 topology.version,
-                versions.join(", ")
+                accepted(versions)
             ),
         );
     }
     check_control_plane_health(topology, class, verdict);
-    let known = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let deployment_classes = &class.spec.workers.machine_deployments;
     for (index, entry) in topology.workers.machine_deployments.iter().enumerate() {
         let field = format!("spec.topology.workers.machineDeployments[{index}]");
         let Some(entry_class) = deployment_classes.iter().find(|class| class.class == entry.class) else {
-            let names = known(deployment_classes.iter().map(|class| class.class.as_str()).collect());
+            let names = deployment_classes.iter().map(|class| &class.class);
             verdict.refuse(
                 format!("{field}.class"),
-                format!("{:?} does not exist in the ClusterClass, {names} do", entry.class),
+                format!("{:?} does not exist in the ClusterClass, {}", entry.class, accepted(names)),
             );
             continue;
         };
@@ -241,17 +243,17 @@ fn check_against_class(topology: &Topology, class: &ClusterClass, verdict: &mut 
         if wants && entry_class.health_check.is_none() {
             verdict.refuse(
                 format!("{field}.healthCheck.enabled"),
-                "true needs checks, here or in the ClusterClass",
+                "true is accepted only with checks, here or in the ClusterClass",
             );
         }
     }
     let pool_classes = &class.spec.workers.machine_pools;
     for (index, entry) in topology.workers.machine_pools.iter().enumerate() {
         if !pool_classes.iter().any(|class| class.class == entry.class) {
-            let names = known(pool_classes.iter().map(|class| class.class.as_str()).collect());
+            let names = pool_classes.iter().map(|class| &class.class);
             verdict.refuse(
                 format!("spec.topology.workers.machinePools[{index}].class"),
-                format!("{:?} does not exist in the ClusterClass, {names} do", entry.class),
+                format!("{:?} does not exist in the ClusterClass, {}", entry.class, accepted(names)),
             );
         }
     }
@@ -268,7 +270,7 @@ fn check_control_plane_health(topology: &Topology, class: &ClusterClass, verdict
     } else if check.enabled == Some(true) && says_nothing && class.spec.control_plane.health_check.is_none() {
         verdict.refuse(
             "spec.topology.controlPlane.healthCheck.enabled",
-            "true needs checks, here or in the ClusterClass",
+            "true is accepted only with checks, here or in the ClusterClass",
         );
     }
 }

@@ -46,7 +46,7 @@ pub fn validate_machine_deployment(
             .refuse("spec.template.spec.version", format!("{error}; a version such as v1.33.0 is accepted"));
     }
     if spec.cluster_name.is_empty() {
-        verdict.refuse("spec.clusterName", "must be the name of a Cluster");
+        verdict.refuse("spec.clusterName", "is empty, the name of a Cluster is accepted");
     }
     if spec.template.spec.cluster_name != spec.cluster_name {
         verdict.refuse(
@@ -59,7 +59,7 @@ pub fn validate_machine_deployment(
         if labels.get(key) != Some(value) {
             verdict.refuse(
                 "spec.template.metadata.labels",
-                format!("{key}={value} is missing, spec.selector asks for it"),
+                format!("{key}={value} is missing, labels that spec.selector matches are accepted"),
             );
         }
     }

@@ -105,7 +105,7 @@ fn check_limits(field: &str, limits: &RollingUpdate, must_move: bool, verdict: &
     if must_move && surge == Some(0) && none_unavailable {
         verdict.refuse(
             format!("{field}.maxUnavailable"),
-            "must be more than 0 where maxSurge is 0: no Machine could ever be replaced",
+            "0 is not accepted where maxSurge is 0, 1 or more is: no Machine could ever be replaced",
         );
     }
 }

@@ -59,6 +59,16 @@ impl Verdict {
     }
 }
 
+/// What would be accepted, in words.
+fn accepted<T: fmt::Display>(choices: impl IntoIterator<Item = T>) -> String {
+    let choices: Vec<String> = choices.into_iter().map(|choice| choice.to_string()).collect();
+    match choices.as_slice() {
+        [] => "none is accepted".to_owned(),
+        [one] => format!("{one} is accepted"),
+        many => format!("{} are accepted", many.join(", ")),
+    }
+}
+
 /// Whether a text is a name that Kubernetes accepts for objects.
 fn is_dns_subdomain(name: &str) -> bool {
     let is_label = |label: &str| {

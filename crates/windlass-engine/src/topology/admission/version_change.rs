@@ -2,10 +2,10 @@
 
 use windlass_api::cluster::ClusterClass;
 use windlass_api::hooks::Hook;
-use windlass_plan::{PlanRequest, Source, plan};
+use windlass_plan::{PlanRequest, Refusal, Source, UpgradePlan, plan};
 use windlass_version::{Comparison, Version};
 
-use super::Verdict;
+use super::{Verdict, accepted};
 use crate::topology::hooks::PendingHooks;
 use crate::topology::observed::{ControlPlane, WorkerGroup};
 
@@ -81,15 +81,49 @@ pub(super) fn check(
     if is_external {
         return;
     }
-    let groups = state.workers.iter().filter_map(|group| {
+    let listed = &class.spec.kubernetes_versions;
+    // What the list does not have was refused for that; that no path leads there follows from it.
+    if !listed.is_empty()
+        && !listed.iter().any(|text| Version::parse(text).is_ok_and(|listed| &listed == new))
+    {
+        return;
+    }
+    if let Err(refusal) = path(current, new, listed, &state.workers) {
+        let accepted = accepted(reachable(current, old, listed, &state.workers));
+        verdict.refuse(
+            FIELD,
+            format!("there is no upgrade path from {current} to {new}: {refusal}; {accepted}"),
+        );
+    }
+}
+
+fn path(
+    from: &Version,
+    to: &Version,
+    listed: &[String],
+    workers: &[WorkerGroup],
+) -> Result<UpgradePlan, Refusal> {
+    let groups = workers.iter().filter_map(|group| {
         Some(windlass_plan::WorkerGroup::new(group.id().to_string(), group.version()?.clone()))
     });
-    let request = PlanRequest::new(current.clone(), new.clone())
+    let request = PlanRequest::new(from.clone(), to.clone())
         .with_workers(groups)
-        .with_source(Source::first_of(None, class.spec.kubernetes_versions.clone()));
-    if let Err(refusal) = plan(&request) {
-        verdict.refuse(FIELD, format!("there is no upgrade path from {current} to {new}: {refusal}"));
-    }
+        .with_source(Source::first_of(None, listed.to_vec()));
+    plan(&request)
+}
+
+/// The versions that a path leads to, or the one that is there if there are none.
+fn reachable(current: &Version, old: &Version, listed: &[String], workers: &[WorkerGroup]) -> Vec<String> {
+    let next = current.minor().next();
+    let candidates: Vec<(Version, String)> = match listed {
+        [] => vec![(Version::new(next.major, next.minor, 0), format!("a version up to {next}.x"))],
+        _ => listed.iter().filter_map(|text| Some((Version::parse(text).ok()?, text.clone()))).collect(),
+    };
+    let is_reached =
+        |to: &Version| to.compare(current).is_progress() && path(current, to, listed, workers).is_ok();
+    let reached: Vec<String> =
+        candidates.into_iter().filter(|(to, _)| is_reached(to)).map(|(_, text)| text).collect();
+    if reached.is_empty() { vec![old.to_string()] } else { reached }
 }
 
 /// What is on its way, in words.
