@@ -21,7 +21,7 @@ pub use condition::{Outcome, TopologyReconciled};
 pub use control_plane::{ControlPlaneDecision, ControlPlanePhase};
 pub use describe::{
     ClusterDescription, ConditionDescription, Described, ObjectDescription, ReplicaDescription,
-    StepDescription, StepState, UpgradeDescription, WaitingDescription,
+    StepDescription, StepState, UpgradeDescription, VersionChange, WaitingDescription,
 };
 pub use hooks::{HookAnswer, HookAnswers, HookCall, PendingHooks};
 pub use observed::{
