@@ -1,4 +1,4 @@
-//! Figures of the whole program: how soon `windlass up` is ready, and what it costs while nothing happens.
+//! Figures of the whole program: how soon `windlass up` is ready, what it costs while nothing happens, how long the demo is.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -14,15 +14,47 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Clock ticks per second in `/proc`, which Linux has fixed for user space.
 const TICKS: f64 = 100.0;
 
-/// Prints how long starts take, and memory and processor time of an idle `windlass up`.
-pub(crate) fn up(target: &Path) -> Task {
-    run::cargo(&["build", "--release", "--package", "windlass", "--locked"])?;
-    let windlass = target.join("release/windlass");
+/// Prints how long starts take, memory and processor time of an idle `windlass up`, and how long the demo takes: of a
+/// binary that is there, or of one that is built with optimisations first.
+pub(crate) fn of(binary: Option<&str>, target: &Path) -> Task {
+    let windlass = program(binary, target)?;
     let data = target.join(format!("bench-up-{}", std::process::id()));
     let outcome = measure(&windlass, &data);
     // It is below target/, where nobody minds what is left.
     let _ = std::fs::remove_dir_all(&data);
-    outcome
+    outcome?;
+    demo(&windlass)
+}
+
+/// The binary that was named, or one that is built with optimisations.
+pub(crate) fn program(binary: Option<&str>, target: &Path) -> Result<PathBuf, String> {
+    match binary {
+        Some(path) => std::path::absolute(path).map_err(|error| format!("{path}: {error}")),
+        None => {
+            run::cargo(&["build", "--release", "--package", "windlass", "--locked"])?;
+            Ok(target.join("release/windlass"))
+        }
+    }
+}
+
+/// The upgrade that `windlass demo` shows if it is not told otherwise, without a terminal.
+fn demo(windlass: &Path) -> Task {
+    let begun = Instant::now();
+    let output = Command::new(windlass)
+        .arg("demo")
+        .output()
+        .map_err(|error| format!("{} demo: {error}", windlass.display()))?;
+    let took = begun.elapsed();
+    let said = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        return Err(format!("windlass demo failed: {said}{}", String::from_utf8_lossy(&output.stderr)));
+    }
+    say(&format!(
+        "windlass demo, from start to end: {:.1} s, of which the upgrade {} (wanted: a minute)",
+        took.as_secs_f64(),
+        said.lines().find(|line| line.contains(" of wall time")).unwrap_or_default()
+    ));
+    Ok(())
 }
 
 fn measure(windlass: &Path, data: &PathBuf) -> Task {

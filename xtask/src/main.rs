@@ -15,7 +15,10 @@ usage: cargo xtask TASK
   check   formatting, clippy and documentation with warnings denied, dependency audit
   test    every test; installs what they need first
   bench   every benchmark; prints figures (docs/benchmarks.md says how to read them)
-  figures start to ready, memory and processor time of windlass up; part of bench
+  figures [--binary FILE]
+          start to ready, memory and processor time of windlass up, length of the demo; part of bench
+  kills [--binary FILE]
+          windlass up is killed 50 times while 20 clusters are upgraded and others write; part of accept
   picture docs/demo.svg, from a real run of windlass demo
   accept  all acceptance checks, also those that take long: kube-rs's own tests against windlass serve
   bless   rewrites the expected output of scenarios and snapshots: review the diff
@@ -27,7 +30,10 @@ fn main() -> ExitCode {
         ["check"] => check(),
         ["test"] => test(),
         ["bench", rest @ ..] => bench(rest),
-        ["figures"] => figures::up(&acceptance::target_directory()),
+        ["figures"] => figures::of(None, &acceptance::target_directory()),
+        ["figures", "--binary", file] => figures::of(Some(file), &acceptance::target_directory()),
+        ["kills"] => kills(None),
+        ["kills", "--binary", file] => kills(Some(file)),
         ["picture"] => picture(),
         ["bless"] => bless(),
         ["accept"] => accept(),
@@ -63,7 +69,16 @@ fn test() -> Task {
 fn accept() -> Task {
     acceptance::plan()?;
     acceptance::kubectl()?;
+    kills(None)?;
     acceptance::kube_rs()
+}
+
+/// The test that every run of the tests has with fewer clusters, of a binary that is there or one with optimisations.
+fn kills(binary: Option<&str>) -> Task {
+    let windlass = figures::program(binary, &acceptance::target_directory())?;
+    let environment = [("WINDLASS_KILL_CLUSTERS", "20"), ("WINDLASS_PROGRAM", &*windlass.to_string_lossy())];
+    let test = ["test", "--workspace", "--locked", "--test", "up", "--", "kills", "--nocapture"];
+    run::with_env(&environment, &test)
 }
 
 fn bench(filter: &[&str]) -> Task {
@@ -74,7 +89,7 @@ fn bench(filter: &[&str]) -> Task {
         return cargo(&arguments);
     }
     cargo(&arguments)?;
-    figures::up(&acceptance::target_directory())
+    figures::of(None, &acceptance::target_directory())
 }
 
 fn picture() -> Task {

@@ -15,7 +15,7 @@ use windlass_api::names::{
     CLONED_FROM_GROUP_KIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, CLUSTER_NAME_LABEL,
 };
 use windlass_engine::contract::Contract;
-use windlass_reconcile::{Context, GroupKind, ObjectKey, WatchKindError, describe_error};
+use windlass_reconcile::{Cache, Context, GroupKind, ObjectKey, WatchKindError, describe_error};
 
 /// Why an object of a provider could not be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,7 +63,7 @@ pub struct ExternalKind {
 #[derive(Debug, Clone)]
 pub struct External {
     /// Its kind.
-    pub kind: ExternalKind,
+    pub kind: Arc<ExternalKind>,
     /// The object, as the cache or the API had it.
     pub object: Arc<DynamicObject>,
 }
@@ -85,6 +85,21 @@ impl External {
     }
 }
 
+/// All objects of one kind of a provider.
+#[derive(Debug, Clone)]
+pub(crate) struct AllOfKind {
+    kind: Arc<ExternalKind>,
+    cache: Cache<DynamicObject>,
+}
+
+impl AllOfKind {
+    /// One of them, if it is there.
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<External> {
+        let object = self.cache.get(&ObjectKey::new(namespace, name))?;
+        Some(External { kind: Arc::clone(&self.kind), object })
+    }
+}
+
 /// How long what a definition said counts. A provider is upgraded while we run, but rarely.
 const DEFINITION_TTL: Duration = Duration::from_secs(60);
 
@@ -95,7 +110,7 @@ pub struct Externals {
 }
 
 /// What a definition said, and until when that counts.
-type Learnt = (Instant, ExternalKind);
+type Learnt = (Instant, Arc<ExternalKind>);
 
 impl Externals {
     /// Nothing is known yet.
@@ -109,7 +124,7 @@ impl Externals {
         context: &Context,
         group: &str,
         kind: &str,
-    ) -> Result<ExternalKind, ExternalError> {
+    ) -> Result<Arc<ExternalKind>, ExternalError> {
         let known = GroupKind::new(group, kind);
         let kinds = || self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((until, found)) = kinds().get(&known).cloned()
@@ -133,8 +148,9 @@ impl Externals {
             return Err(ExternalError::NoContract { definition });
         };
         let gvk = GroupVersionKind::gvk(group, &version, kind);
-        let found = ExternalKind { resource: ApiResource::from_gvk_with_plural(&gvk, &plural), contract };
-        kinds().insert(known, (Instant::now() + DEFINITION_TTL, found.clone()));
+        let resource = ApiResource::from_gvk_with_plural(&gvk, &plural);
+        let found = Arc::new(ExternalKind { resource, contract });
+        kinds().insert(known, (Instant::now() + DEFINITION_TTL, Arc::clone(&found)));
         Ok(found)
     }
 
@@ -146,10 +162,19 @@ impl Externals {
         namespace: &str,
         reference: &ContractVersionedObjectReference,
     ) -> Result<Option<External>, ExternalError> {
-        let kind = self.kind(context, &reference.api_group, &reference.kind).await?;
+        Ok(self.all(context, &reference.api_group, &reference.kind).await?.get(namespace, &reference.name))
+    }
+
+    /// All objects of a kind, which is watched from now on: for whoever looks at many of them.
+    pub(crate) async fn all(
+        &self,
+        context: &Context,
+        group: &str,
+        kind: &str,
+    ) -> Result<AllOfKind, ExternalError> {
+        let kind = self.kind(context, group, kind).await?;
         let cache = context.watch(&kind.resource).await?;
-        let object = cache.get(&ObjectKey::new(namespace, &reference.name));
-        Ok(object.map(|object| External { kind, object }))
+        Ok(AllOfKind { kind, cache })
     }
 
     /// Reads an object from the API. Slower than [`Externals::get`], and never older than the last write.

@@ -3,7 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt};
 use serde_json::{Map, Value, json};
-use windlass_api::cluster::{Cluster, ContractVersionedObjectReference};
+use windlass_api::cluster::{Cluster, ContractVersionedObjectReference, Machine};
 use windlass_api::names::{CLUSTER_NAME_LABEL, UPDATE_IN_PROGRESS_ANNOTATION};
 use windlass_engine::contract::Contract;
 use windlass_engine::machine::Referenced;
@@ -47,6 +47,14 @@ pub(crate) async fn read<T>(
             Read { referenced, external: None, error: Some(error) }
         }
     }
+}
+
+/// The names of the objects of providers that a Machine points to.
+pub(crate) fn part_names(machine: &Machine) -> Vec<String> {
+    let spec = &machine.spec;
+    let config =
+        spec.bootstrap.config_ref.as_ref().filter(|config| config.name != spec.infrastructure_ref.name);
+    [Some(&spec.infrastructure_ref), config].into_iter().flatten().map(|to| to.name.clone()).collect()
 }
 
 /// Makes an object the controller of a provider's object, and labels that with the Cluster.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 use serde::Serialize;
@@ -85,6 +86,17 @@ pub(crate) fn select<K: Kind>(
         return Ok(Vec::new());
     }
     cache.select(namespace, given).map_err(|error| WorkerError::Selector(error.to_string()))
+}
+
+/// The least time between two looks at a group: a big one has machines that change all the time.
+pub(crate) const PACE: Duration = Duration::from_millis(250);
+
+/// The least time between two looks at a group of so many machines, where it is more than the pace: what a look costs
+/// grows with them. A look shows what happened up to then, so that nothing is lost by looking later; the cap keeps a big
+/// group from being slow to react.
+pub(crate) fn rest(machines: usize) -> Duration {
+    let millis = u64::try_from(machines).unwrap_or(u64::MAX);
+    Duration::from_millis(millis).min(Duration::from_secs(2))
 }
 
 /// Whether an object is left alone, by its own annotation or by its Cluster.
@@ -267,6 +279,12 @@ mod tests {
             "ownerReferences": [owner]}));
         assert_eq!(marks.missing(&complete), None);
         assert_eq!(without_finalizer(&there, "f")["metadata"]["finalizers"], json!(["other"]));
+    }
+
+    #[test]
+    fn big_groups_are_looked_at_less_often() {
+        let rests = [0, 250, 1000, 10_000].map(|machines| rest(machines).as_millis());
+        assert_eq!(rests, [0, 250, 1000, 2000]);
     }
 
     #[test]

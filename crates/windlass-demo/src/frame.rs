@@ -117,7 +117,10 @@ fn glyph(state: MachineState) -> Span {
 
 /// The plan on the left, the hooks on the right; of either, what matters now if there is no room for all.
 fn plan_and_hooks(model: &Model, width: usize, room: usize) -> Vec<Line> {
-    let half = (width / 2).clamp(20, 46);
+    let longest = model.steps.iter().map(|step| step.text.chars().count()).max().unwrap_or_default();
+    // Behind the sign in front of a step, and two cells between the columns.
+    let half = (longest + 4).min(width / 2).clamp(20, 46);
+    let beside = width.saturating_sub(half);
     let rows = room.saturating_sub(1);
     let done = model.steps.iter().take_while(|step| step.state == StepState::Done).count();
     // The last that is done stays in sight.
@@ -133,14 +136,16 @@ fn plan_and_hooks(model: &Model, width: usize, room: usize) -> Vec<Line> {
     let calls = model.hooks.iter().skip(model.hooks.len().saturating_sub(rows));
     let right: Vec<Line> = calls
         .map(|call| {
-            let mut line = vec![
-                span(DIM, format!("{} ", clock(call.at))),
-                plain(call.hook.clone()),
-                span(DIM, format!(" {}", call.versions)),
-            ];
+            let mut line = vec![span(DIM, format!("{} ", clock(call.at))), plain(call.hook.clone())];
             if call.wait > 0 {
-                line.insert(2, span(colour(AnsiColor::Yellow), format!(" wait {} s", call.wait)));
+                line.push(span(colour(AnsiColor::Yellow), format!(" wait {} s", call.wait)));
             }
+            // Where to matters more than where from, and half a version nothing at all.
+            let to = call.versions.rsplit_once(' ').map_or(call.versions.as_str(), |(_, to)| to);
+            let room = beside.saturating_sub(cells(&line) + 1);
+            let short = format!("-> {to}");
+            let versions = [&call.versions, &short].into_iter().find(|text| text.chars().count() <= room);
+            line.extend(versions.map(|text| span(DIM, format!(" {text}"))));
             line
         })
         .collect();
@@ -148,12 +153,15 @@ fn plan_and_hooks(model: &Model, width: usize, room: usize) -> Vec<Line> {
     for row in 0..left.len().max(right.len()).min(rows) {
         let mut line = left.get(row).cloned().unwrap_or_default();
         cut(&mut line, half.saturating_sub(1));
-        let used: usize = line.iter().map(|span| span.text.chars().count()).sum();
-        line.push(plain(" ".repeat(half - used)));
+        line.push(plain(" ".repeat(half - cells(&line))));
         line.extend(right.get(row).cloned().unwrap_or_default());
         lines.push(line);
     }
     lines
+}
+
+fn cells(line: &Line) -> usize {
+    line.iter().map(|span| span.text.chars().count()).sum()
 }
 
 fn cut(line: &mut Line, width: usize) {
@@ -202,18 +210,20 @@ pub fn summary(model: &Model, virtual_time: Option<Duration>) -> String {
     let replaced = model.created.min(model.deleted);
     let slow = match virtual_time {
         Some(time) => {
-            format!("; with machines at their real speed it takes {} of virtual time", span_of_time(time))
+            format!(", {} of virtual time at the speed of real machines", span_of_time(time))
         }
         None => String::new(),
     };
     let hooks: std::collections::BTreeSet<&str> = model.hooks.iter().map(|call| call.hook.as_str()).collect();
     format!(
-        "{} -> {}: {done} of {} operations, {replaced} machines replaced, {} updated in place\n\
+        "{} -> {}: {done} of {} operations\n\
+         {replaced} machine{} replaced, {} updated in place\n\
          {} calls of {} hooks over HTTPS, worst skew {} of the 3 minors that are allowed\n\
          {} of wall time{slow}\n",
         model.from,
         model.to,
         model.steps.len(),
+        if replaced == 1 { "" } else { "s" },
         model.updated,
         model.hooks.len(),
         hooks.len(),
@@ -304,10 +314,10 @@ control plane  ○               ●◐              ·
 a              ●◆              ·               ·
 b              ●●●●●●●●●●●●+18 ·               ·
 
-PLAN                                    HOOKS
-▶ control plane v1.29.0 -> v1.30.0      0:00 BeforeClusterUpgrade wait 2 s v1.29
-· control plane v1.30.0 -> v1.31.0      0:02 BeforeClusterUpgrade v1.29.0 -> v1.
-· workers a v1.29.0 -> v1.31.0          0:02 BeforeControlPlaneUpgrade v1.29.0 -
+PLAN                                HOOKS
+▶ control plane v1.29.0 -> v1.30.0  0:00 BeforeClusterUpgrade wait 2 s
+· control plane v1.30.0 -> v1.31.0  0:02 BeforeClusterUpgrade v1.29.0 -> v1.31.0
+· workers a v1.29.0 -> v1.31.0      0:02 BeforeControlPlaneUpgrade -> v1.30.0
 · workers b v1.29.0 -> v1.31.0
 
 skew 1, worst 1 of 3   machines 2 new, 1 gone, 0 updated   hooks 3
@@ -347,9 +357,10 @@ waiting on KubeadmControlPlane c1 is upgrading to v1.30.0 (and 1 more)
         model.steps[0].state = StepState::Done;
         assert_eq!(
             summary(&model, Some(Duration::from_secs(754))),
-            "v1.29.0 -> v1.31.0: 1 of 4 operations, 1 machines replaced, 0 updated in place\n\
+            "v1.29.0 -> v1.31.0: 1 of 4 operations\n\
+             1 machine replaced, 0 updated in place\n\
              3 calls of 2 hooks over HTTPS, worst skew 1 of the 3 minors that are allowed\n\
-             65 s of wall time; with machines at their real speed it takes 12 min 34 s of virtual time\n"
+             65 s of wall time, 12 min 34 s of virtual time at the speed of real machines\n"
         );
     }
 }

@@ -26,6 +26,9 @@ const CLUSTER: &str = "demo";
 const CONTROL_PLANE: u32 = 3;
 /// How long machines take at speed 1.
 const STARTUP: Startup = Startup { vm: 20.0, node: 10.0, jitter: 0.3 };
+/// Controllers may look as often as this at what they own. At their own pace, for clusters whose machines take minutes,
+/// an upgrade of machines that take a moment would be mostly waiting.
+const PACE: Duration = Duration::from_millis(100);
 /// After so long without a change the model is shown again: time passes.
 const TICK: Duration = Duration::from_millis(250);
 /// How long the end waits for the simulation, which has had the whole demo to run beside it.
@@ -59,6 +62,14 @@ pub enum DemoError {
     /// There is no safe way from one version to the other.
     #[error("{0}")]
     NoPlan(windlass_plan::Refusal),
+    /// There is no way at all.
+    #[error("{to} is not newer than {from}: there is nothing to upgrade to")]
+    NotNewer {
+        /// Version at the beginning.
+        from: Version,
+        /// Version at the end.
+        to: Version,
+    },
     /// The management plane does not run.
     #[error(transparent)]
     Up(#[from] UpError),
@@ -139,6 +150,9 @@ pub struct Outcome {
 ///
 /// When there is no plan, something does not start, or the upgrade does not end.
 pub async fn run(options: &DemoOptions, mut show: impl FnMut(&Model)) -> Result<Outcome, DemoError> {
+    if !options.from.is_older_than(&options.to) {
+        return Err(DemoError::NotNewer { from: options.from.clone(), to: options.to.clone() });
+    }
     let versions = versions(&options.from, &options.to);
     let groups: Vec<String> = (0..options.workers.len()).map(group_name).collect();
     let request = PlanRequest::new(options.from.clone(), options.to.clone())
@@ -150,6 +164,7 @@ pub async fn run(options: &DemoOptions, mut show: impl FnMut(&Model)) -> Result<
     let up = Up::start(UpOptions {
         seed: Some(options.seed),
         kubeconfig: options.kubeconfig.clone(),
+        longest_pace: (options.speed > 1.0).then_some(PACE),
         ..UpOptions::new(Data::Memory, loopback)
     })
     .await?;
@@ -221,10 +236,10 @@ pub async fn run(options: &DemoOptions, mut show: impl FnMut(&Model)) -> Result<
             changed = timeout(TICK, changed) => { changed.unwrap_or(Ok(()))? }
             () = calls.changed() => {}
         }
-        let elapsed = if phase == Phase::Creating { Duration::ZERO } else { begun.elapsed() };
-        if begun.elapsed() > LIMIT {
-            let waiting_on = journal.model(phase, elapsed, Vec::new()).waiting_on;
-            return Err(DemoError::Stuck { waited: begun.elapsed(), waiting_on });
+        let waited = begun.elapsed();
+        if waited > LIMIT {
+            let waiting_on = journal.model(phase, waited, Vec::new()).waiting_on;
+            return Err(DemoError::Stuck { waited, waiting_on });
         }
         match phase {
             Phase::Creating if journal.is_at(&options.from) => {
@@ -237,7 +252,7 @@ pub async fn run(options: &DemoOptions, mut show: impl FnMut(&Model)) -> Result<
             Phase::Upgrading if journal.is_at(&options.to) => phase = Phase::Done,
             _ => {}
         }
-        let model = journal.model(phase, elapsed, calls.lines());
+        let model = journal.model(phase, begun.elapsed(), calls.lines());
         show(&model);
         if phase == Phase::Done {
             let virtual_time = timeout(SIMULATION, simulated).await.ok().and_then(Result::ok).flatten();

@@ -302,12 +302,12 @@ fn text(condition: &Condition) -> String {
     if condition.message.is_empty() { condition.reason.clone() } else { condition.message.clone() }
 }
 
-/// A line of a message; what has several lines itself is indented below.
+/// A line of a message; what has several lines itself is indented below. A list of one is no list.
 fn line(about: &str, text: &str) -> String {
     if text.lines().count() > 1 {
         format!("* {about}:\n  {}", text.replace('\n', "\n  "))
     } else {
-        format!("* {about}: {text}")
+        format!("* {about}: {}", text.trim_start_matches("* "))
     }
 }
 
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(finding.status, ConditionStatus::False);
         assert_eq!(
             finding.message,
-            "* Machines m2, m3, m4 and 1 more: * Infra: no disk\n* Machine m6: Ready not yet reported"
+            "* Machines m2, m3, m4 and 1 more: Infra: no disk\n* Machine m6: Ready not yet reported"
         );
         assert_eq!(aggregate(&over, &sources[4..5]), Finding::yes("MachinesReady", "Ready"));
         assert_eq!(aggregate(&over, &sources[5..]).status, ConditionStatus::Unknown);

@@ -41,6 +41,8 @@ pub struct UpOptions {
     pub diagnostics: Option<SocketAddr>,
     /// What all chance comes from; left out, another in every process.
     pub seed: Option<u64>,
+    /// The slowest pace that a controller may take; left out, each has its own.
+    pub longest_pace: Option<Duration>,
 }
 
 impl UpOptions {
@@ -55,6 +57,7 @@ impl UpOptions {
             has_admission: true,
             diagnostics: None,
             seed: None,
+            longest_pace: None,
         }
     }
 }
@@ -103,6 +106,9 @@ impl Up {
         let mut manager_options = Options::new();
         if let Some(seed) = options.seed {
             manager_options = manager_options.seed(seed);
+        }
+        if let Some(pace) = options.longest_pace {
+            manager_options = manager_options.longest_pace(pace);
         }
         let client = embedded.client();
         let manager = Manager::new(client.clone(), manager_options);
@@ -165,6 +171,7 @@ impl Up {
         let Self { embedded, listener, running, diagnostics: _diagnostics, .. } = self;
         let stop = async move {
             stop.await;
+            tracing::info!("stopping: reconciles and requests that are under way may end");
             running.stop(DRAIN).await;
         };
         Ok(embedded.serve(listener, stop).await?)

@@ -149,8 +149,11 @@ impl ControllerBuilder {
     }
 
     /// Registers the controller. It runs when the manager does.
-    pub fn register<R: Reconciler>(self, reconciler: R) {
+    pub fn register<R: Reconciler>(mut self, reconciler: R) {
         let shared = &self.manager.shared;
+        if let Some(longest) = self.manager.longest_pace {
+            self.limits.pace = self.limits.pace.min(longest);
+        }
         let kind = self.kind.clone();
         let by_owner = move |object: &DynamicObject| kind.owners_of(object);
         let controller = Controller {

@@ -137,13 +137,14 @@ async fn reconcile(shared: Arc<Shared>, number: usize, key: ObjectKey) {
     let work = Arc::clone(&controller.reconciler).reconcile(key.clone(), context);
     let result = AssertUnwindSafe(work).catch_unwind().await;
     let took = started.elapsed();
+    let rest = result.as_ref().ok().and_then(|result| result.as_ref().ok()).map(|outcome| outcome.rest);
     let (finished, problem) = match result {
         Ok(Ok(outcome)) => (outcome.after.map_or(Finished::Done, Finished::After), None),
         Ok(Err(error)) => (Finished::Failed, Some((is_conflict(error.as_ref()), error.to_string()))),
         Err(_panic) => (Finished::Failed, Some((false, "the reconcile panicked".to_owned()))),
     };
     controller.counters.count(&key, took, matches!(finished, Finished::After(_)), problem.clone());
-    let (failures, wait) = shared.queues.finish(number, &key, finished);
+    let (failures, wait) = shared.queues.finish(number, &key, finished, rest.unwrap_or_default());
     let (name, kind) = (&controller.name, &controller.kind.kind);
     let retry = wait.map(|wait| wait.as_secs_f64());
     match problem {

@@ -92,6 +92,9 @@ impl Recorder {
             number += 1;
             let uid = event.about.uid.clone().unwrap_or_default();
             let same = (uid, event.event, event.reason.clone(), event.message.clone());
+            if !series.contains_key(&same) {
+                log(&event);
+            }
             if let Err(error) = write(client, &mut series, same, &event, mix(seed, &["event"], number)).await
             {
                 let (kind, name) = (event.about.kind.as_deref(), event.about.name.as_deref());
@@ -106,6 +109,17 @@ impl Recorder {
 
     fn waiting(&self) -> MutexGuard<'_, VecDeque<Event>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What happens is in the log too, once.
+fn log(event: &Event) {
+    let Event { about, reason, message, component: controller, .. } = event;
+    let (kind, name) = (about.kind.as_deref(), about.name.as_deref());
+    let namespace = about.namespace.as_deref();
+    match event.event {
+        EventType::Normal => tracing::info!(controller, kind, namespace, name, reason, "{message}"),
+        EventType::Warning => tracing::warn!(controller, kind, namespace, name, reason, "{message}"),
     }
 }
 

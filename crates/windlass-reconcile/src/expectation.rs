@@ -24,6 +24,17 @@ pub(crate) enum Expected {
 }
 
 impl Expectation {
+    /// Takes in another one, if meeting the later of both means that both are met.
+    pub(crate) fn absorb(&mut self, other: &Self) -> bool {
+        match (&mut self.what, &other.what) {
+            (Expected::Seen(known), Expected::Seen(later)) if Arc::ptr_eq(&self.cache, &other.cache) => {
+                *known = (*known).max(*later);
+                true
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn is_met(&self) -> bool {
         match &self.what {
             Expected::Seen(revision) => self.cache.has_seen(*revision),

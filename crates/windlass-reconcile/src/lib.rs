@@ -61,7 +61,7 @@ mod trigger;
 mod write_error;
 mod writer;
 
-pub use cache::{Cache, SelectorError, WatchHealth};
+pub use cache::{Cache, Lookup, SelectorError, WatchHealth};
 pub use clock::Clock;
 pub use context::{Context, WatchKindError, describe_error};
 pub use controller::ControllerBuilder;

@@ -25,12 +25,13 @@ pub struct Options {
     clock: Clock,
     seed: Option<u64>,
     faults: Faults,
+    longest_pace: Option<Duration>,
 }
 
 impl Options {
     /// In real time, without faults.
     pub fn new() -> Self {
-        Self { clock: Clock::real(), seed: None, faults: Faults::new() }
+        Self { clock: Clock::real(), seed: None, faults: Faults::new(), longest_pace: None }
     }
 
     /// Where the time comes from. With a virtual clock, reconciles run in an order that depends on the seed alone.
@@ -51,6 +52,13 @@ impl Options {
     #[must_use]
     pub fn faults(mut self, faults: Faults) -> Self {
         self.faults = faults;
+        self
+    }
+
+    /// No controller takes a slower pace than this: for those who watch and would rather not wait.
+    #[must_use]
+    pub fn longest_pace(mut self, interval: Duration) -> Self {
+        self.longest_pace = Some(interval);
         self
     }
 }
@@ -74,13 +82,15 @@ pub enum Ended {
 #[derive(Clone)]
 pub struct Manager {
     pub(crate) shared: Arc<Shared>,
+    pub(crate) longest_pace: Option<Duration>,
 }
 
 impl Manager {
     /// A manager that does nothing yet.
     pub fn new(client: Client, options: Options) -> Self {
         let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
-        Self { shared: Arc::new(Shared::new(client, options.clock, options.faults, seed)) }
+        let shared = Shared::new(client, options.clock, options.faults, seed);
+        Self { shared: Arc::new(shared), longest_pace: options.longest_pace }
     }
 
     /// The cache of a kind known at compile time.

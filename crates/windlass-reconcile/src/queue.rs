@@ -73,6 +73,8 @@ struct Entry {
     timer: Option<Instant>,
     failures: u32,
     started: Option<Instant>,
+    /// What the last reconcile wants to be between two starts, if it is more than the pace.
+    rest: Duration,
     expected: Vec<Expectation>,
 }
 
@@ -112,7 +114,8 @@ impl Queue {
         match entry.state {
             State::Running => entry.state = State::RunningAgain,
             State::Resting => {
-                let earliest = entry.started.map(|started| started + pace).filter(|at| *at > now);
+                let earliest =
+                    entry.started.map(|started| started + pace.max(entry.rest)).filter(|at| *at > now);
                 if let Some(timer) = entry.timer.take() {
                     self.timers.remove(&(timer, key.clone()));
                 }
@@ -194,7 +197,18 @@ impl Queue {
 
     /// The next reconcile of a key waits for this.
     pub(crate) fn expect(&mut self, key: &ObjectKey, expectation: Expectation) {
-        self.keys.entry(key.clone()).or_default().expected.push(expectation);
+        let expected = &mut self.keys.entry(key.clone()).or_default().expected;
+        // Who writes thousands of objects waits for the last of them.
+        if !expected.iter_mut().any(|known| known.absorb(&expectation)) {
+            expected.push(expectation);
+        }
+    }
+
+    /// The time between two starts of a key is at least this from now on, and at least the pace.
+    pub(crate) fn rest(&mut self, key: &ObjectKey, rest: Duration) {
+        if let Some(entry) = self.keys.get_mut(key) {
+            entry.rest = rest;
+        }
     }
 
     /// A reconcile has ended. Says after how many failures in a row, and when the key is next, if at a known time.
@@ -248,7 +262,7 @@ impl Queue {
                 && entry.timer.is_none()
                 && entry.failures == 0
                 && entry.expected.is_empty()
-                && entry.started.is_none_or(|started| started + pace <= now)
+                && entry.started.is_none_or(|started| started + pace.max(entry.rest) <= now)
         };
         if self.keys.get(key).is_some_and(is_idle) {
             self.keys.remove(key);
@@ -377,5 +391,21 @@ mod tests {
         assert!(start(&mut queue, later).is_some());
         queue.finish(&key("a"), Finished::Done, later, (later, 0));
         assert!(queue.is_quiet());
+    }
+    #[test]
+    fn a_key_that_is_more_work_rests_longer_and_no_other_does() {
+        let (mut queue, now) = (queue(2, Duration::from_secs(1)), Instant::now());
+        for name in ["big", "small"] {
+            add(&mut queue, name, now);
+            start(&mut queue, now);
+        }
+        queue.rest(&key("big"), Duration::from_secs(3));
+        for name in ["big", "small"] {
+            queue.finish(&key(name), Finished::Done, now, (now, 0));
+            add(&mut queue, name, now);
+        }
+        assert_eq!(start(&mut queue, now + Duration::from_secs(1)).as_deref(), Some("small"));
+        assert_eq!(start(&mut queue, now + Duration::from_secs(2)), None);
+        assert_eq!(start(&mut queue, now + Duration::from_secs(3)).as_deref(), Some("big"));
     }
 }

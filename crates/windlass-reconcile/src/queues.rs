@@ -109,11 +109,14 @@ impl Queues {
         controller: usize,
         key: &ObjectKey,
         finished: Finished,
+        rest: Duration,
     ) -> (u32, Option<Duration>) {
         let now = Instant::now();
         let mut inner = self.inner();
         let place = inner.place(self.order, controller, key, now);
-        let result = inner.queues[controller].1.finish(key, finished, now, place);
+        let queue = &mut inner.queues[controller].1;
+        queue.rest(key, rest);
+        let result = queue.finish(key, finished, now, place);
         drop(inner);
         self.wake();
         result

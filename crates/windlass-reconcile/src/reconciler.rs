@@ -29,17 +29,18 @@ pub trait Reconciler: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outcome {
     pub(crate) after: Option<Duration>,
+    pub(crate) rest: Duration,
 }
 
 impl Outcome {
     /// Nothing, until something happens.
     pub fn done() -> Self {
-        Self { after: None }
+        Self { after: None, rest: Duration::ZERO }
     }
 
     /// To be called again after this time, if nothing happens before.
     pub fn after(wait: Duration) -> Self {
-        Self { after: Some(wait) }
+        Self { after: Some(wait), rest: Duration::ZERO }
     }
 
     /// To be called again when the first of two outcomes wants it.
@@ -49,7 +50,14 @@ impl Outcome {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        Self { after }
+        Self { after, rest: self.rest.max(other.rest) }
+    }
+
+    /// The same, but events wait until so much time has passed since this reconcile began, as
+    /// [`pace`](crate::ControllerBuilder::pace) makes them: for an object that is more work than others of its kind.
+    #[must_use]
+    pub fn resting(self, interval: Duration) -> Self {
+        Self { rest: interval, ..self }
     }
 
     /// When it wants to be called again.
@@ -91,5 +99,7 @@ mod tests {
         assert_eq!(late.or(soon), soon);
         assert_eq!(Outcome::done().or(late), late);
         assert_eq!(Outcome::done().or(Outcome::done()), Outcome::done());
+        let rest = Duration::from_secs(5);
+        assert_eq!(Outcome::done().resting(rest).or(soon), soon.resting(rest));
     }
 }

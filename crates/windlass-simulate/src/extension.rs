@@ -8,17 +8,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
+use kube::Client;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use tower::{ServiceExt, service_fn};
 use windlass_api::hooks::{Hook, HookTag};
 use windlass_api::names::{HOOKS_API_VERSION, RUNTIME_API_VERSION};
+use windlass_controllers::extension_config::ClusterNamespaces;
 use windlass_hooks::HookClient;
 use windlass_hooks::transport::{Endpoint, InProcess, boxed};
 use windlass_store::Store;
 use windlass_version::Version;
 
+use crate::implementer::{Reply as TakeOverReply, SimulatedImplementer};
 use crate::live::LiveTransport;
 use crate::updater::SimulatedUpdater;
 use crate::world::World;
@@ -180,6 +183,12 @@ impl SimulatedExtension {
         SimulatedUpdater::add_to(&self.transport, name)
     }
 
+    /// Adds an extension of another name beside it, which takes over whole updates or refuses to. It has to be registered,
+    /// with [`SimulatedImplementer::config`].
+    pub fn add_implementer(&self, name: &str, reply: TakeOverReply) -> SimulatedImplementer {
+        SimulatedImplementer::add_to(&self.transport, name, reply)
+    }
+
     /// Lets a hook ask to wait so many times, each time for so many seconds.
     pub fn block(&self, hook: Hook, times: u32, seconds: u32, message: &str) {
         lock(&self.inner).waits.insert(hook, (times, seconds, message.to_owned()));
@@ -225,6 +234,12 @@ impl SimulatedExtension {
     /// A client that calls it, as a new process would make one.
     pub fn client(&self) -> HookClient {
         HookClient::builder(boxed(self.transport.clone())).build()
+    }
+
+    /// The same for selectors of namespaces: their labels are those that the API has.
+    pub fn client_of(&self, api: &Client) -> HookClient {
+        let namespaces = ClusterNamespaces::new(api.clone());
+        HookClient::builder(boxed(self.transport.clone())).namespaces(namespaces).build()
     }
 
     /// The object that registers it.

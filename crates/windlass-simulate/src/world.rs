@@ -69,7 +69,7 @@ impl WorldOptions {
             let provider = slot.get_or_insert_with(|| Provider::new(start.clock.clone(), start.seed));
             let plane = Plane {
                 client: start.client.clone(),
-                hooks: extension.client(),
+                hooks: extension.client_of(start.client),
                 provider: Some(provider.clone()),
             };
             plane.register(start.manager);
@@ -471,6 +471,11 @@ impl World {
     pub fn reconciles(&self) -> u64 {
         let metrics = self.manager().map(Manager::metrics).unwrap_or_default();
         metrics.values().map(|metrics| metrics.reconciles).sum()
+    }
+
+    /// How many events of watches were taken in since the last start, by all caches.
+    pub fn events(&self) -> u64 {
+        self.manager().map(Manager::watches).unwrap_or_default().iter().map(|watch| watch.events).sum()
     }
 
     /// A client that may do everything.

@@ -61,7 +61,9 @@ const MOST_MACHINES: u32 = 100;
 pub(crate) async fn run(command: DemoCommand) -> Result<(), Failure> {
     let options = options(&command)?;
     let stop = termination()?;
-    let screen = std::io::stdout().is_terminal().then(Screen::enter);
+    // A terminal that cannot move its cursor gets lines, as a file does.
+    let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
+    let screen = (std::io::stdout().is_terminal() && !is_dumb).then(Screen::enter);
     let mut show = Show { screen, last: None, picture: None, shown: None };
     let outcome = tokio::select! {
         outcome = windlass_demo::run(&options, |model| show.model(model)) => outcome,
@@ -73,7 +75,7 @@ pub(crate) async fn run(command: DemoCommand) -> Result<(), Failure> {
     let picture = show.picture.take();
     drop(show);
     let Outcome { model, virtual_time, kept } = outcome.map_err(|error| match error {
-        DemoError::NoPlan(_) => Failure::Refused(error.to_string()),
+        DemoError::NoPlan(_) | DemoError::NotNewer { .. } => Failure::Refused(error.to_string()),
         other => Failure::Failed(other.to_string()),
     })?;
     if let Some(path) = &command.picture {
@@ -101,7 +103,7 @@ pub(crate) async fn run(command: DemoCommand) -> Result<(), Failure> {
 const NEXT: &str = "
 Next: windlass demo --keep           look around with kubectl afterwards
       windlass up                    the same, durable, for clusters of your own
-      windlass plan --from v1.29.0 --to v1.33.0 --versions v1.30.4,v1.31.2,v1.32.0,v1.33.0
+      windlass plan --help           what an upgrade will do, before it does it
 ";
 
 fn options(command: &DemoCommand) -> Result<DemoOptions, Failure> {

@@ -90,6 +90,55 @@ fn the_parts_fit_together() {
 }
 
 #[test]
+fn the_image_has_what_the_deployment_runs() {
+    let file = std::fs::read_to_string(deploy("../Containerfile")).unwrap();
+    let lines: Vec<&str> = file.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+    let after = |word: &str| -> Vec<&str> {
+        lines.iter().filter_map(|line| line.strip_prefix(word)).map(str::trim).collect()
+    };
+    // What is built in the first stage is what the second takes, and what it starts.
+    let build = after("RUN cargo ")[0];
+    assert_eq!(build, "build --release --locked --package windlass --bin windlass");
+    let built = format!("--from=build {}/target/release/windlass", after("WORKDIR ")[0]);
+    let copies = after("COPY ");
+    let (source, target) = copies.last().unwrap().rsplit_once(' ').unwrap();
+    assert_eq!(source, built);
+    assert_eq!(after("ENTRYPOINT "), [format!("[\"{target}\"]")]);
+    assert_eq!(copies[0], ". .", "all of the workspace, apart from what is ignored");
+    let ignored = std::fs::read_to_string(deploy("../.containerignore")).unwrap();
+    for needed in ["crates", "xtask", "Cargo.toml", "Cargo.lock"] {
+        assert!(!ignored.lines().any(|line| line.trim_matches('/') == needed), "{needed} is compiled");
+    }
+
+    let pod = &documents("deployment.yaml")[0]["spec"]["template"]["spec"];
+    let user = pod["securityContext"]["runAsUser"].as_u64().unwrap();
+    assert_eq!(after("USER "), [format!("{user}:{user}")]);
+    let container = &pod["containers"][0];
+    assert_eq!(container["command"], Value::Null, "the image says what is started");
+    assert_eq!(after("CMD "), ["[\"run\"]"]);
+    assert_eq!(container["args"][0], "run");
+    let tag = documents("kustomization.yaml")[0]["images"][0]["name"].clone();
+    assert_eq!(container["image"], tag);
+    assert!(file.contains(&format!("podman build --tag {} .", tag.as_str().unwrap())));
+}
+
+#[test]
+fn kustomize_builds_all_of_it() {
+    let output = std::process::Command::new("kubectl")
+        .args(["kustomize", deploy("").to_str().unwrap()])
+        .output()
+        .expect("kubectl is needed: cargo xtask test installs it");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let built: Vec<Value> = serde_saphyr::from_multiple(&String::from_utf8(output.stdout).unwrap()).unwrap();
+    let listed = documents("kustomization.yaml")[0].clone();
+    let written: usize = texts(&listed["resources"]).into_iter().map(|file| documents(file).len()).sum();
+    assert_eq!(built.len(), written, "every object of every file");
+    let deployment = built.iter().find(|object| object["kind"] == "Deployment").unwrap();
+    let image = &deployment["spec"]["template"]["spec"]["containers"][0]["image"];
+    assert_eq!(*image, "windlass:latest", "the image is named in one place");
+}
+
+#[test]
 fn webhooks_are_asked_about_what_the_rules_are_for() {
     let admitted: BTreeSet<(String, String)> =
         ADMITTED.iter().map(|(group, resource)| ((*group).to_owned(), (*resource).to_owned())).collect();

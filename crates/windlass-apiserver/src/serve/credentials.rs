@@ -11,6 +11,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
 
 use crate::identity::{ADMINS, Identity};
 use crate::server::secret;
@@ -88,6 +90,14 @@ impl Credentials {
             path: path(name),
             problem: problem.to_owned(),
         };
+        // Said now, and of the file: later it would be the handshake that fails.
+        for (name, pem) in [("ca.key", &ca.key), ("admin.key", &admin.key)] {
+            KeyPair::from_pem(pem).map_err(|_| damaged(name, "it is not a private key in PEM"))?;
+        }
+        for (name, pem) in [("ca.crt", &ca.certificate), ("admin.crt", &admin.certificate)] {
+            CertificateDer::from_pem_slice(pem.as_bytes())
+                .map_err(|_| damaged(name, "it is not a certificate in PEM"))?;
+        }
         let key = read(&path("token.key"))?;
         let key = STANDARD.decode(key.trim()).map_err(|_| damaged("token.key", "it is not base64"))?;
         let token_key = key.try_into().map_err(|_| damaged("token.key", "it has not 32 bytes"))?;

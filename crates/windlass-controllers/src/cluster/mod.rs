@@ -25,6 +25,7 @@ use windlass_reconcile::{
 use crate::external::{External, ExternalError, Externals};
 use crate::merge_patch;
 use crate::references::{claim, ignore_gone, read, release};
+use crate::worker_group::rest;
 
 /// How much time is between two looks at one Cluster: it has thousands of Machines below it.
 const PACE: Duration = Duration::from_secs(1);
@@ -161,7 +162,7 @@ impl Reconciler for Clusters {
         self.write(context, cluster, &observed).await?;
         match infrastructure.error.or(control_plane.error) {
             Some(error) => Err(error.into()),
-            None => Ok(Outcome::done()),
+            None => Ok(Outcome::done().resting(rest(belongs.machines.len()))),
         }
     }
 }

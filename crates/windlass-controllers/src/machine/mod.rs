@@ -23,10 +23,12 @@ use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL, PAU
 use windlass_engine::machine::node::MACHINE_ANNOTATION;
 use windlass_engine::machine::{Decision, decide, paused_status};
 use windlass_reconcile::{
-    Cache, Context, EventType, GroupKind, Manager, ObjectKey, Outcome, Reconciler, Trigger, WriteError,
+    Cache, Context, EventType, GroupKind, Lookup, Manager, ObjectKey, Outcome, Reconciler, Trigger,
+    WriteError,
 };
 
 use crate::external::{ExternalError, Externals};
+use crate::references::part_names;
 use crate::workload::WorkloadAccess;
 use crate::workload_nodes::WorkloadNodes;
 
@@ -87,7 +89,8 @@ impl Machines {
         let deployments: Cache<MachineDeployment> = manager.cache();
         let trigger = Trigger::new();
         on_nodes(&parts.nodes, &machines, &trigger);
-        let (of_cluster, of_deployment, of_external) = (machines.clone(), machines.clone(), machines.clone());
+        let (of_cluster, of_deployment) = (machines.clone(), machines.clone());
+        let by_reference = machines.lookup(part_names);
         manager
             .controller("machine", &machines)
             .concurrency(50)
@@ -95,7 +98,7 @@ impl Machines {
             .watches_changes(&deployments, move |before, after| {
                 concerned_by_deployment(&of_deployment, before, after)
             })
-            .on_dynamic(move |object| concerned_by_external(&of_external, object))
+            .on_dynamic(move |object| concerned_by_external(&by_reference, object))
             .triggered_by(&trigger)
             .register(Self {
                 machines: machines.clone(),
@@ -251,7 +254,7 @@ fn concerned_by_cluster(
 }
 
 /// The Machines that a provider's object is about: its owners or, as long as nobody has claimed it, those that point to it.
-fn concerned_by_external(machines: &Cache<Machine>, object: &DynamicObject) -> Vec<ObjectKey> {
+fn concerned_by_external(by_reference: &Lookup<Machine>, object: &DynamicObject) -> Vec<ObjectKey> {
     let owners = GroupKind::of::<Machine>(&()).owners_of(object);
     if !owners.is_empty() {
         return owners;
@@ -261,7 +264,7 @@ fn concerned_by_external(machines: &Cache<Machine>, object: &DynamicObject) -> V
     let points_to = |reference: &ContractVersionedObjectReference| {
         reference.name == name && (kind.is_empty() || reference.kind == kind)
     };
-    let machines = machines.in_namespace(&object.namespace().unwrap_or_default()).into_iter();
+    let machines = by_reference.find(&object.namespace().unwrap_or_default(), &name).into_iter();
     let machines = machines.filter(|machine| {
         points_to(&machine.spec.infrastructure_ref)
             || machine.spec.bootstrap.config_ref.as_ref().is_some_and(points_to)
@@ -290,7 +293,10 @@ fn concerned_by_deployment(
 
 /// Lets changes of Nodes reach their Machines.
 fn on_nodes(nodes: &WorkloadNodes, machines: &Cache<Machine>, trigger: &Trigger) {
-    let (machines, trigger) = (machines.clone(), trigger.clone());
+    let by_provider_id = machines.lookup(|machine| {
+        Some(machine.spec.provider_id.clone()).filter(|id| !id.is_empty()).into_iter().collect()
+    });
+    let trigger = trigger.clone();
     nodes.on_change(Arc::new(move |cluster, before, after| {
         let Some(node) = after.or(before) else { return };
         let annotations = node.metadata.annotations.as_ref();
@@ -300,9 +306,8 @@ fn on_nodes(nodes: &WorkloadNodes, machines: &Cache<Machine>, trigger: &Trigger)
         }
         // A new one says only which machine it is.
         let Some(id) = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()) else { return };
-        let labels = BTreeMap::from([(CLUSTER_NAME_LABEL.to_owned(), cluster.name.clone())]);
-        for machine in machines.labelled(&cluster.namespace, &labels) {
-            if machine.spec.provider_id == *id {
+        for machine in by_provider_id.find(&cluster.namespace, id) {
+            if machine.labels().get(CLUSTER_NAME_LABEL) == Some(&cluster.name) {
                 trigger.fire(&ObjectKey::of(machine.as_ref()));
             }
         }

@@ -141,7 +141,7 @@ impl Sets {
         };
         if !there.contains(&kind.resource.kind) {
             let written = context.writer_of(&kind.resource).apply(MACHINE_SET_FIELD_MANAGER, &object).await?;
-            made.push((kind.resource, written));
+            made.push((kind.resource.clone(), written));
         }
         Ok(reference)
     }
@@ -163,23 +163,17 @@ impl Sets {
             // A kind that does not exist has no objects.
             let Ok(kind) = self.externals.kind(context, &template.api_group, kind).await else { continue };
             let Ok(cache) = context.watch(&kind.resource).await else { continue };
-            let owned = cache.owned_by(uid);
-            if owned.is_empty() {
-                continue;
-            }
-            let machines = self.machines.in_namespace(namespace);
-            let referred: BTreeSet<&str> = machines
-                .iter()
-                .flat_map(|machine| {
+            let is_referred_to = |name: &str| {
+                let machines = self.by_part.find(namespace, name);
+                machines.iter().any(|machine| {
                     let spec = &machine.spec;
-                    [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()].into_iter().flatten()
+                    let parts = [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()];
+                    parts.into_iter().flatten().any(|to| to.kind == kind.resource.kind && to.name == name)
                 })
-                .filter(|reference| reference.kind == kind.resource.kind)
-                .map(|reference| reference.name.as_str())
-                .collect();
-            for leak in owned.iter().filter(|object| {
+            };
+            for leak in cache.owned_by(uid).iter().filter(|object| {
                 object.metadata.deletion_timestamp.is_none()
-                    && !referred.contains(text(object.metadata.name.as_ref()))
+                    && !is_referred_to(text(object.metadata.name.as_ref()))
             }) {
                 // The two caches are filled by different watches: that no machine is seen proves nothing.
                 let key = ObjectKey::new(namespace, text(leak.metadata.name.as_ref()));

@@ -1,18 +1,16 @@
-//! The machines of a MachineSet: whose they are, what is kept in step on them, and how they leave.
+//! The machines of a MachineSet: whose they are, and how they leave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 use windlass_api::cluster::{Machine, MachineSet};
 use windlass_api::names::{
-    IN_PLACE_EXTENSIONS_ANNOTATION, MACHINE_SET_FIELD_MANAGER, MACHINE_SET_METADATA_FIELD_MANAGER,
-    MACHINE_TEMPLATE_HASH_LABEL, PENDING_ACKNOWLEDGE_MOVE_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
+    HAND_OVER_UPDATED_MACHINES_ANNOTATION, IN_PLACE_EXTENSIONS_ANNOTATION, MACHINE_TEMPLATE_HASH_LABEL,
+    PENDING_ACKNOWLEDGE_MOVE_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
 };
 use windlass_engine::machine_set::{
-    Candidate, Controller, Handover, annotation, belonging, controller_reference, is_applied, is_synced,
-    machine_labels, synced_machine,
+    Candidate, Controller, Handover, annotation, belonging, controller_reference,
 };
 use windlass_reconcile::EventType;
 
@@ -32,9 +30,10 @@ impl Sets {
             .chain(&selected)
             .map(|machine| (text(machine.metadata.name.as_ref()), machine))
             .collect();
+        let names: BTreeSet<&str> = selected.iter().map(|other| text(other.metadata.name.as_ref())).collect();
         let candidates = all.iter().map(|(name, machine)| Candidate {
             name,
-            selected: selected.iter().any(|other| other.metadata.uid == machine.metadata.uid),
+            selected: names.contains(name),
             controller: controller(&machine.metadata).map(|owner| Controller {
                 uid: &owner.uid,
                 kind: &owner.kind,
@@ -67,50 +66,6 @@ impl Sets {
         let uid = text(set.metadata.uid.as_ref());
         let owned = self.machines.owned_by(uid).into_iter();
         owned.filter(|machine| controller(&machine.metadata).is_some_and(|owner| owner.uid == uid)).collect()
-    }
-
-    /// Brings labels, annotations and everything else that needs neither a rollout nor an update to the machines, and
-    /// labels and annotations to the objects of their providers.
-    pub(super) async fn sync(&self, look: &Look<'_>, machines: &[Arc<Machine>]) -> Result<(), WorkerError> {
-        let Look { context, set, .. } = *look;
-        for machine in machines {
-            let intent = synced_machine(set, machine);
-            if !is_synced(MACHINE_SET_FIELD_MANAGER, machine, &intent) {
-                context.writer::<Machine>().apply(MACHINE_SET_FIELD_MANAGER, &intent).await?;
-            }
-            if machine.metadata.deletion_timestamp.is_none() {
-                self.sync_parts(look, machine).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn sync_parts(&self, look: &Look<'_>, machine: &Machine) -> Result<(), WorkerError> {
-        let Look { context, set, .. } = *look;
-        let namespace = text(set.metadata.namespace.as_ref());
-        let spec = &machine.spec;
-        for reference in
-            [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()].into_iter().flatten()
-        {
-            let Some(part) = self.externals.get(context, namespace, reference).await? else { continue };
-            let there = &part.object.metadata;
-            let intent = ObjectMeta {
-                name: there.name.clone(),
-                namespace: there.namespace.clone(),
-                uid: there.uid.clone(),
-                labels: Some(machine_labels(set)),
-                annotations: Some(set.spec.template.metadata.annotations.clone()),
-                ..ObjectMeta::default()
-            };
-            if !part.is_deleting() && !is_applied(MACHINE_SET_METADATA_FIELD_MANAGER, there, &intent) {
-                let resource = &part.kind.resource;
-                let intent = json!({
-                    "apiVersion": resource.api_version, "kind": resource.kind, "metadata": intent,
-                });
-                context.writer_of(resource).apply(MACHINE_SET_METADATA_FIELD_MANAGER, &intent).await?;
-            }
-        }
-        Ok(())
     }
 
     pub(super) async fn delete_machines(
@@ -158,16 +113,18 @@ fn handed_over(from: &MachineSet, to: &MachineSet, machine: &Machine) -> Value {
     let kept = owners.filter(|owner| Some(&owner.uid) != from.metadata.uid.as_ref()).cloned();
     let owners: Vec<_> = kept.chain([controller_reference(to)]).collect();
     let hash = to.metadata.labels.as_ref().and_then(|labels| labels.get(MACHINE_TEMPLATE_HASH_LABEL));
-    // Who updates the machine is written down with the mark: it must be known to whoever goes on after a crash.
-    let extensions = annotation(&from.metadata, IN_PLACE_EXTENSIONS_ANNOTATION);
+    let mut annotations = json!({PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: ""});
+    // What somebody else has updated already is only counted.
+    if annotation(&from.metadata, HAND_OVER_UPDATED_MACHINES_ANNOTATION).is_none() {
+        annotations[UPDATE_IN_PROGRESS_ANNOTATION] = json!("");
+        // Who updates the machine is written down with the mark: it must be known to whoever goes on after a crash.
+        annotations[IN_PLACE_EXTENSIONS_ANNOTATION] =
+            json!(annotation(&from.metadata, IN_PLACE_EXTENSIONS_ANNOTATION));
+    }
     json!({"metadata": {
         "ownerReferences": owners,
         "labels": {MACHINE_TEMPLATE_HASH_LABEL: hash},
-        "annotations": {
-            UPDATE_IN_PROGRESS_ANNOTATION: "",
-            PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: "",
-            IN_PLACE_EXTENSIONS_ANNOTATION: extensions,
-        },
+        "annotations": annotations,
     }})
 }
 
@@ -175,8 +132,9 @@ pub(super) fn named<'a>(
     machines: &'a [Arc<Machine>],
     names: &'a [String],
 ) -> impl Iterator<Item = &'a Machine> {
-    let find = |name: &String| machines.iter().find(|machine| machine.metadata.name.as_ref() == Some(name));
-    names.iter().filter_map(find).map(AsRef::as_ref)
+    let by_name: BTreeMap<&str, &Machine> =
+        machines.iter().map(|machine| (text(machine.metadata.name.as_ref()), machine.as_ref())).collect();
+    names.iter().filter_map(move |name| by_name.get(name.as_str()).copied())
 }
 
 pub(super) fn text(value: Option<&String>) -> &str {

@@ -4,6 +4,7 @@ mod create;
 mod machines;
 mod preflight;
 mod remediate;
+mod sync;
 mod update;
 
 use std::collections::BTreeMap;
@@ -19,16 +20,16 @@ use windlass_engine::condition::{self, Finding};
 use windlass_engine::machine_set::{
     self, Hold, Observed, Replicas, StatusFacts, annotation, observe, replicas, selector,
 };
-use windlass_reconcile::{Cache, Context, EventType, Manager, ObjectKey, Outcome, Reconciler};
+use windlass_reconcile::{Cache, Context, EventType, Lookup, Manager, ObjectKey, Outcome, Reconciler};
 
 use crate::external::Externals;
+use crate::references::part_names;
 use crate::worker_group::{
-    Marks, Templates, WorkerError, controller, is_paused, owned_by_cluster, uses_template, without_finalizer,
-    write_status,
+    Marks, PACE, Templates, WorkerError, controller, is_paused, owned_by_cluster, rest, uses_template,
+    without_finalizer, write_status,
 };
+use sync::InStep;
 
-/// The least time between two looks at one MachineSet: a big one has machines that change all the time.
-const PACE: Duration = Duration::from_millis(250);
 /// When checks that failed are made again. Nobody says when a control plane becomes stable.
 const PREFLIGHT_AGAIN: Duration = Duration::from_secs(15);
 
@@ -42,9 +43,11 @@ pub fn register(manager: &Manager, externals: &Externals) {
     let controller = Sets {
         sets: sets.clone(),
         machines: machines.clone(),
+        by_part: machines.lookup(part_names),
         clusters: clusters.clone(),
         deployments: manager.cache(),
         externals: externals.clone(),
+        in_step: InStep::default(),
     };
     manager
         .controller("machineset", &sets)
@@ -95,9 +98,12 @@ fn interested(sets: &Cache<MachineSet>, machine: &Machine) -> Vec<ObjectKey> {
 struct Sets {
     sets: Cache<MachineSet>,
     machines: Cache<Machine>,
+    /// Machines by the names of what they point to.
+    by_part: Lookup<Machine>,
     clusters: Cache<Cluster>,
     deployments: Cache<MachineDeployment>,
     externals: Externals,
+    in_step: InStep,
 }
 
 /// What a MachineSet is looked at with.
@@ -228,14 +234,16 @@ impl Sets {
             now: context.now(),
         });
         write_status(&context.writer(), set, &set.status, &after).await?;
-        match error {
-            Some(error) => Err(error),
-            None if matches!(found.hold, Some(Hold::Preflight(_))) => Ok(Outcome::after(PREFLIGHT_AGAIN)),
-            None => Ok(Outcome::done()),
-        }
+        let outcome = match error {
+            Some(error) => return Err(error),
+            None if matches!(found.hold, Some(Hold::Preflight(_))) => Outcome::after(PREFLIGHT_AGAIN),
+            None => Outcome::done(),
+        };
+        Ok(outcome.resting(rest(machines.len())))
     }
 
     async fn delete(&self, context: &Context, set: &MachineSet) -> Result<Outcome, WorkerError> {
+        self.in_step.forget(set);
         let machines = self.controlled(set);
         if machines.is_empty() {
             if set.metadata.finalizers.iter().flatten().any(|there| there == MACHINE_SET_FINALIZER) {

@@ -1,5 +1,6 @@
 //! What the Cluster says about its topology: the plan that remains, and the condition.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, MachinesStatus, UpgradePlanVersion};
@@ -30,6 +31,12 @@ pub(super) async fn write(
         return Ok(());
     }
     let own = condition::find(&conditions, TOPOLOGY_RECONCILED);
+    let before = condition::find(&cluster.status.conditions, TOPOLOGY_RECONCILED);
+    // Which generation was looked at is no news.
+    if let Some(own) = own.filter(|own| before.map(in_one_line) != Some(in_one_line(own))) {
+        let (namespace, name) = (cluster.namespace(), cluster.name_any());
+        tracing::info!(namespace, name, reason = own.reason, "{}", in_one_line(own));
+    }
     let intent = json!({
         "apiVersion": Cluster::API_VERSION,
         "kind": Cluster::KIND,
@@ -42,6 +49,16 @@ pub(super) async fn write(
     });
     context.writer::<Cluster>().apply_status(TOPOLOGY_FIELD_MANAGER, &intent).await?;
     Ok(())
+}
+
+/// The condition for the log.
+fn in_one_line(condition: &Condition) -> String {
+    let lines: Vec<&str> =
+        condition.message.lines().map(|line| line.trim().trim_start_matches("* ")).collect();
+    match condition.status.as_str() {
+        "True" => "the topology is as it should be".to_owned(),
+        _ => lines.join("; "),
+    }
 }
 
 fn with_plan(plan: Vec<String>) -> Value {

@@ -7,12 +7,20 @@ use kube::{Resource, ResourceExt};
 
 use crate::key::{ObjectKey, revision};
 
-/// Objects of one kind, found by key, by owner and by label.
-#[derive(Debug)]
+/// Objects of one kind, found by key, by owner, by label, and by whatever else somebody wants to find them by.
 pub(crate) struct Index<K> {
     objects: BTreeMap<ObjectKey, Arc<K>>,
     by_owner: BTreeMap<String, BTreeSet<ObjectKey>>,
     by_label: BTreeMap<(String, String), BTreeSet<ObjectKey>>,
+    by_value: Vec<ByValue<K>>,
+}
+
+/// Says by which values an object is found.
+pub(crate) type Values<K> = Arc<dyn Fn(&K) -> Vec<String> + Send + Sync>;
+
+struct ByValue<K> {
+    values: Values<K>,
+    keys: BTreeMap<String, BTreeSet<ObjectKey>>,
 }
 
 /// What became of one object: what it was and what it is. One of them is there.
@@ -24,7 +32,12 @@ pub(crate) struct Change<K> {
 
 impl<K> Default for Index<K> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), by_owner: BTreeMap::new(), by_label: BTreeMap::new() }
+        Self {
+            objects: BTreeMap::new(),
+            by_owner: BTreeMap::new(),
+            by_label: BTreeMap::new(),
+            by_value: Vec::new(),
+        }
     }
 }
 
@@ -52,6 +65,24 @@ impl<K: Resource> Index<K> {
 
     pub(crate) fn owned_by(&self, uid: &str) -> impl Iterator<Item = &Arc<K>> {
         self.by_owner.get(uid).into_iter().flatten().filter_map(|key| self.objects.get(key))
+    }
+
+    /// Finds objects by what is read from them, from now on. The number is that of [`Index::of_value`].
+    pub(crate) fn add_values(&mut self, values: Values<K>) -> usize {
+        let mut keys: BTreeMap<String, BTreeSet<ObjectKey>> = BTreeMap::new();
+        for (key, object) in &self.objects {
+            for value in values(object) {
+                keys.entry(value).or_default().insert(key.clone());
+            }
+        }
+        self.by_value.push(ByValue { values, keys });
+        self.by_value.len() - 1
+    }
+
+    /// Those that are found by a value.
+    pub(crate) fn of_value(&self, number: usize, value: &str) -> impl Iterator<Item = &Arc<K>> {
+        let keys = self.by_value.get(number).and_then(|by| by.keys.get(value));
+        keys.into_iter().flatten().filter_map(|key| self.objects.get(key))
     }
 
     /// Those that have all of these labels; the rarest of them is looked up, the others are compared.
@@ -83,10 +114,7 @@ impl<K: Resource> Index<K> {
             return None;
         }
         let object = Arc::new(object);
-        if let Some(before) = &before {
-            self.forget(&key, before);
-        }
-        self.learn(&key, &object);
+        self.move_over(&key, before.as_deref(), Some(&object));
         self.objects.insert(key, Arc::clone(&object));
         Some(Change { before, after: Some(object) })
     }
@@ -94,7 +122,7 @@ impl<K: Resource> Index<K> {
     /// Takes an object out.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<Change<K>> {
         let before = self.objects.remove(key)?;
-        self.forget(key, &before);
+        self.move_over(key, Some(&before), None);
         Some(Change { before: Some(before), after: None })
     }
 
@@ -107,21 +135,34 @@ impl<K: Resource> Index<K> {
         changes
     }
 
-    fn learn(&mut self, key: &ObjectKey, object: &K) {
-        for owner in object.owner_references() {
-            self.by_owner.entry(owner.uid.clone()).or_default().insert(key.clone());
+    /// Brings the indices from what an object was to what it is. Most changes are of a status, and touch none of them.
+    fn move_over(&mut self, key: &ObjectKey, before: Option<&K>, after: Option<&K>) {
+        if before.map(K::owner_references) != after.map(K::owner_references) {
+            for owner in before.into_iter().flat_map(K::owner_references) {
+                take(&mut self.by_owner, &owner.uid, key);
+            }
+            for owner in after.into_iter().flat_map(K::owner_references) {
+                self.by_owner.entry(owner.uid.clone()).or_default().insert(key.clone());
+            }
         }
-        for (label, value) in object.labels() {
-            self.by_label.entry((label.clone(), value.clone())).or_default().insert(key.clone());
+        if before.map(K::labels) != after.map(K::labels) {
+            for (label, value) in before.into_iter().flat_map(K::labels) {
+                take(&mut self.by_label, &(label.clone(), value.clone()), key);
+            }
+            for (label, value) in after.into_iter().flat_map(K::labels) {
+                self.by_label.entry((label.clone(), value.clone())).or_default().insert(key.clone());
+            }
         }
-    }
-
-    fn forget(&mut self, key: &ObjectKey, object: &K) {
-        for owner in object.owner_references() {
-            take(&mut self.by_owner, &owner.uid, key);
-        }
-        for (label, value) in object.labels() {
-            take(&mut self.by_label, &(label.clone(), value.clone()), key);
+        for ByValue { values, keys } in &mut self.by_value {
+            let (before, after) = (before.map(|object| values(object)), after.map(|object| values(object)));
+            if before != after {
+                for value in before.into_iter().flatten() {
+                    take(keys, &value, key);
+                }
+                for value in after.into_iter().flatten() {
+                    keys.entry(value).or_default().insert(key.clone());
+                }
+            }
         }
     }
 }
@@ -174,6 +215,22 @@ mod tests {
         assert_eq!(names(index.labelled("n", &BTreeMap::new())), ["b"], "no label is asked for");
         index.remove(&ObjectKey::new("n", "b"));
         assert!(index.by_label.is_empty() && index.by_owner.is_empty(), "nothing is left behind");
+    }
+
+    #[test]
+    fn objects_are_found_by_what_is_read_from_them() {
+        let mut index = Index::default();
+        index.put(object("a", 1, "x", "o"));
+        let number = index.add_values(Arc::new(|map: &ConfigMap| vec![map.labels()["app"].clone()]));
+        index.put(object("b", 2, "x", "o"));
+        assert_eq!(names(index.of_value(number, "x")), ["a", "b"], "also what was there before");
+        index.put(object("b", 3, "y", "o"));
+        assert_eq!(names(index.of_value(number, "x")), ["a"]);
+        assert_eq!(names(index.of_value(number, "y")), ["b"]);
+        index.remove(&ObjectKey::new("n", "b"));
+        assert_eq!(names(index.of_value(number, "y")), [""; 0]);
+        index.remove(&ObjectKey::new("n", "a"));
+        assert!(index.by_value[number].keys.is_empty(), "nothing is left behind");
     }
 
     #[test]

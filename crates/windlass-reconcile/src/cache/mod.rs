@@ -54,6 +54,7 @@ struct Progress {
     failures: u64,
     last_error: Option<String>,
     last_event: Option<Timestamp>,
+    events: u64,
     /// Events that have arrived and are held back by the fault injector.
     held_back: usize,
 }
@@ -71,6 +72,8 @@ pub struct WatchHealth {
     pub connected: bool,
     /// Every change up to this revision is in the cache.
     pub seen: u64,
+    /// How many events were taken in.
+    pub events: u64,
     /// How many lists and watches failed.
     pub failures: u64,
     /// Why the last of them failed, if none has succeeded since.
@@ -131,6 +134,13 @@ impl<K: Kind> Cache<K> {
     /// The objects that have the object with this uid among their owners.
     pub fn owned_by(&self, uid: &str) -> Vec<Arc<K>> {
         self.read(|index| index.owned_by(uid).cloned().collect())
+    }
+
+    /// Finds objects by what is read from them: `values` says by which values one is found.
+    pub fn lookup(&self, values: impl Fn(&K) -> Vec<String> + Send + Sync + 'static) -> Lookup<K> {
+        let mut index = self.shared.index.write().unwrap_or_else(PoisonError::into_inner);
+        let number = index.add_values(Arc::new(values));
+        Lookup { cache: self.clone(), number }
     }
 
     /// The objects of a namespace that have all of these labels. No labels select everything.
@@ -212,6 +222,23 @@ impl<K: Kind> Cache<K> {
     }
 }
 
+/// Finds the objects of a cache by something that is read from them, without looking at all of them.
+#[derive(Debug, Clone)]
+pub struct Lookup<K: Kind> {
+    cache: Cache<K>,
+    number: usize,
+}
+
+impl<K: Kind> Lookup<K> {
+    /// The objects of a namespace that are found by a value.
+    pub fn find(&self, namespace: &str, value: &str) -> Vec<Arc<K>> {
+        self.cache.read(|index| {
+            let found = index.of_value(self.number, value);
+            found.filter(|object| object.meta().namespace.as_deref() == Some(namespace)).cloned().collect()
+        })
+    }
+}
+
 /// What the manager does with a cache of any kind.
 pub(crate) trait AnyCache: Send + Sync {
     fn kind(&self) -> &GroupKind;
@@ -238,6 +265,7 @@ impl<K: Kind> AnyCache for Shared<K> {
             lists: progress.lists,
             connected: progress.connected,
             seen: progress.seen,
+            events: progress.events,
             failures: progress.failures,
             last_error: progress.last_error,
             last_event: progress.last_event,
@@ -304,6 +332,12 @@ impl<K: Kind> Shared<K> {
             self.index.write().unwrap_or_else(PoisonError::into_inner).remove(&ObjectKey::of(object));
         self.advance(revision(object));
         self.tell(change);
+    }
+
+    fn note_event(&self, now: Timestamp) {
+        let mut progress = self.progress();
+        progress.last_event = Some(now);
+        progress.events += 1;
     }
 
     fn advance(&self, seen: u64) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
-use windlass_reconcile::{Backoff, Cache, Context, Ended, Manager, ObjectKey, Outcome, Reconciler};
+use windlass_reconcile::{Backoff, Cache, Context, Ended, Manager, ObjectKey, Options, Outcome, Reconciler};
 
 use crate::replicas::World;
 
@@ -125,4 +125,28 @@ async fn stopping_waits_for_what_runs() {
     map(&world, "late").await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(!calls.lock().unwrap().contains_key("late"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pace_is_kept_unless_the_manager_wants_a_faster_one() {
+    for (longest, expected) in [(None, vec![0, 10]), (Some(2), vec![0, 2, 4, 6]), (Some(60), vec![0, 10])] {
+        let world = World::new().await;
+        let mut options = Options::new().clock(world.clock.clone()).seed(1);
+        if let Some(seconds) = longest {
+            options = options.longest_pace(Duration::from_secs(seconds));
+        }
+        let manager = Manager::new(world.client.clone(), options);
+        let maps = manager.cache::<ConfigMap>();
+        let (calls, running) = (Calls::default(), Arc::default());
+        let reconciler = Named { maps: maps.clone(), calls: Arc::clone(&calls), running };
+        manager.controller("paced", &maps).pace(Duration::from_secs(10)).register(reconciler);
+        let _running = manager.start();
+        map(&world, "busy").await;
+        for count in 1..7 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            world.want("busy", count).await;
+        }
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(calls.lock().unwrap()["busy"], expected, "{longest:?}");
+    }
 }

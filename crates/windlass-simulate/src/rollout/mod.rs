@@ -103,6 +103,9 @@ pub struct RolloutReport {
     /// How many writes it took.
     #[serde(skip)]
     pub writes: u64,
+    /// How many events of watches were taken in, by all caches.
+    #[serde(skip)]
+    pub events: u64,
 }
 
 /// How far a rollout is.
@@ -138,6 +141,7 @@ impl RolloutReport {
             virtual_seconds: seconds_between(began, ended),
             reconciles: 0,
             writes: 0,
+            events: 0,
         }
     }
 }

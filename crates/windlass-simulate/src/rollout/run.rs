@@ -89,7 +89,7 @@ impl<'a> Rollout<'a> {
 
     async fn run(&mut self, tell: &mut impl FnMut(Progress<'_>)) -> Result<RolloutReport, RolloutError> {
         let began = self.world.now();
-        let before = (self.world.reconciles(), self.world.faults().writes());
+        let before = (self.world.reconciles(), self.world.faults().writes(), self.world.events());
         self.population.limit(Some(limits(self.options)));
         self.change_spec().await?;
         let mut changes = self.options.changes.clone();
@@ -112,6 +112,7 @@ impl<'a> Rollout<'a> {
         let mut report = RolloutReport::new(self.population.bounds(), self.population.steps(), began, ended);
         report.reconciles = self.world.reconciles() - before.0;
         report.writes = self.world.faults().writes() - before.1;
+        report.events = self.world.events() - before.2;
         Ok(report)
     }
 

@@ -2,12 +2,15 @@
 
 mod crds;
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use windlass_plane::{Data, Embedded, install};
+use windlass_apiserver::serve::CredentialsError;
+use windlass_plane::{Data, Embedded, EmbeddedError, install};
+use windlass_store::OpenError;
 
 use crate::exit::Failure;
 use crate::output;
@@ -55,7 +58,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     } else {
         Data::Directory { path: data_dir(command.data_dir.as_deref())?, relaxed: command.relaxed }
     };
-    let embedded = Embedded::open(&data, None).await.map_err(|error| failed(&error))?;
+    let embedded = Embedded::open(&data, None).await.map_err(|error| not_running(&error))?;
     if let Some(problem) = embedded.no_backup() {
         output::note(&format!("backups are possible only while this server is stopped: {problem}"));
     }
@@ -66,7 +69,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     if let Some(directory) = &command.crds {
         crds::apply(embedded.server(), directory).await?;
     }
-    let (listener, url) = Embedded::listen(command.listen).await.map_err(|error| failed(&error))?;
+    let (listener, url) = Embedded::listen(command.listen).await.map_err(|error| not_running(&error))?;
     if let Some(path) = &command.kubeconfig_out {
         embedded.write_kubeconfig(path, &url).map_err(|error| failed(&error))?;
     }
@@ -74,6 +77,27 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     let stop = termination()?;
     output::print(&ready(&url, &command))?;
     embedded.serve(listener, stop).await.map_err(|error| failed(&error))
+}
+
+/// Why the API does not run, and what can be done about it.
+pub(crate) fn not_running(error: &EmbeddedError) -> Failure {
+    let advice = match error {
+        EmbeddedError::Open(OpenError::Damaged { .. }) => {
+            "restore a backup with windlass restore --replace, or begin anew in another directory"
+        }
+        EmbeddedError::Open(OpenError::NewerFormat { .. }) => {
+            "it was written by a newer windlass: start that one"
+        }
+        EmbeddedError::Credentials(CredentialsError::Damaged { .. }) => {
+            "put a copy back, or remove the directory that it is in: others are made, and kubeconfigs and tokens that \
+             were given out are worth nothing any more"
+        }
+        EmbeddedError::Listen { source, .. } if source.kind() == ErrorKind::AddrInUse => {
+            "--listen takes another address, and with port 0 a port that is free"
+        }
+        _ => return Failure::Failed(error.to_string()),
+    };
+    Failure::Failed(format!("{error}\n{advice}"))
 }
 
 /// Is ready when the process is told to end. Signals that come from now on are noticed.

@@ -12,7 +12,7 @@ use windlass_plane::{Up, UpError};
 use crate::exit::Failure;
 use crate::logging::{self, LogFormat};
 use crate::output;
-use crate::serve::termination;
+use crate::serve::{not_running, termination};
 use settings::Settings;
 
 /// Run the whole management plane in this process: API, controllers, admission, in-memory machines
@@ -86,7 +86,10 @@ pub(crate) async fn run(command: UpCommand) -> Result<(), Failure> {
 }
 
 fn failed(error: UpError) -> Failure {
-    Failure::Failed(error.to_string())
+    match &error {
+        UpError::Embedded(problem) => not_running(problem),
+        _ => Failure::Failed(error.to_string()),
+    }
 }
 
 fn ready(up: &Up) -> String {

@@ -1,27 +1,35 @@
-//! `windlass up` is killed again and again in the middle of chained upgrades: nothing that was acknowledged is lost,
-//! and the upgrades finish.
+//! `windlass up` is killed again and again in the middle of chained upgrades, while others write too: nothing that was
+//! acknowledged is lost, and the upgrades finish.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
-use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
-use tokio::sync::watch;
 use windlass_api::cluster::{Cluster, Machine};
 use windlass_simulate::{Startup, TopologyManifests};
 
+use crate::load::Writer;
 use crate::process::Up;
 
-/// How many clusters are upgraded. `WINDLASS_KILL_CLUSTERS=20` takes minutes in a debug build.
-const CLUSTERS: usize = 4;
+/// How many clusters are upgraded at the same time, if nobody says how many. `cargo xtask kills` says 20, of a program that is
+/// built with optimisations: a debug build takes minutes for that.
+const CLUSTERS: usize = 5;
 /// How often it is killed.
 const KILLS: usize = 50;
+/// A life ends after so many writes of the controllers for each cluster at the latest.
+const MOST_WRITES: u64 = 15;
+/// A life ends after this at the latest: there may be nothing left to do.
+const LIFE: Duration = Duration::from_secs(20);
 /// How long the whole may take; reached only if something hangs.
-const LIMIT: Duration = Duration::from_secs(900);
+const LIMIT: Duration = Duration::from_secs(1500);
+/// How often the test looks.
+const GLANCE: Duration = Duration::from_millis(20);
 const VERSIONS: [&str; 5] = ["v1.29.0", "v1.30.4", "v1.31.2", "v1.32.0", "v1.33.0"];
 
 /// Xorshift: the same series on every machine.
@@ -51,24 +59,16 @@ async fn apply(client: &Client, object: &Value) {
     api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(object)).await.unwrap();
 }
 
-/// The revision of the store, or none if the server is gone.
-async fn revision(client: &Client) -> Option<u64> {
+/// The revision of the store.
+async fn revision(client: &Client) -> u64 {
     let machines: Api<Machine> = Api::default_namespaced(client.clone());
-    let list = machines.list_metadata(&ListParams::default().limit(1)).await.ok()?;
-    list.metadata.resource_version?.parse().ok()
+    let list = machines.list_metadata(&ListParams::default().limit(1)).await.unwrap();
+    list.metadata.resource_version.unwrap().parse().unwrap()
 }
 
-/// What there is to see of the clusters.
-struct Look {
-    /// The latest write to a machine or Cluster.
-    latest: u64,
-    /// How many machines are available at the version.
-    available: usize,
-    /// Whether all of them are, and every topology is as it should be.
-    done: bool,
-}
-
-async fn look(client: &Client, version: &str, clusters: usize) -> Look {
+/// How many machines are available at the version, and whether that is all there is to be, and every topology as it
+/// should be.
+async fn look(client: &Client, version: &str, clusters: usize) -> (usize, bool) {
     let machines: Api<Machine> = Api::default_namespaced(client.clone());
     let machines = machines.list(&ListParams::default()).await.unwrap().items;
     let is_true = |conditions: &[Condition], name: &str| {
@@ -80,46 +80,32 @@ async fn look(client: &Client, version: &str, clusters: usize) -> Look {
             && kubelet == Some(version)
             && machine.metadata.deletion_timestamp.is_none()
     };
-    let api: Api<Cluster> = Api::default_namespaced(client.clone());
-    let items = api.list(&ListParams::default()).await.unwrap().items;
-    let written = |meta: &ObjectMeta| meta.resource_version.as_ref().and_then(|text| text.parse().ok());
-    let latest = machines.iter().map(|machine| &machine.metadata).chain(items.iter().map(|it| &it.metadata));
-    let latest: Option<u64> = latest.filter_map(written).max();
     let available = machines.iter().filter(is_done).count();
-    let reconciled = |cluster: &Cluster| is_true(&cluster.status.conditions, "TopologyReconciled");
-    Look {
-        latest: latest.unwrap_or_default(),
-        available,
-        done: (available, machines.len(), items.len()) == (2 * clusters, 2 * clusters, clusters)
-            && items.iter().all(reconciled),
+    if (available, machines.len()) != (2 * clusters, 2 * clusters) {
+        return (available, false);
     }
+    let api: Api<Cluster> = Api::default_namespaced(client.clone());
+    let found = api.list(&ListParams::default()).await.unwrap().items;
+    let reconciled = |cluster: &Cluster| is_true(&cluster.status.conditions, "TopologyReconciled");
+    (available, found.len() == clusters && found.iter().all(reconciled))
 }
 
-/// Writes a counter as fast as it is acknowledged; says up to where.
-async fn count(client: Client, from: u64, said: watch::Sender<u64>) {
-    let api: Api<ConfigMap> = Api::default_namespaced(client);
-    for count in from + 1.. {
-        let patch = Patch::Merge(json!({"data": {"count": count.to_string()}}));
-        if api.patch("counter", &PatchParams::default(), &patch).await.is_err() {
+async fn until_all_are_at(client: &Client, version: &str, clusters: usize) {
+    let begun = Instant::now();
+    loop {
+        let (available, done) = look(client, version, clusters).await;
+        if done {
             return;
         }
-        said.send_replace(count);
+        assert!(begun.elapsed() < LIMIT, "{available} machines of {} reach {version}", 2 * clusters);
+        tokio::time::sleep(GLANCE * 10).await;
     }
-}
-
-async fn counted(client: &Client) -> u64 {
-    let api: Api<ConfigMap> = Api::default_namespaced(client.clone());
-    api.get("counter").await.unwrap().data.unwrap()["count"].parse().unwrap()
 }
 
 /// Creates the clusters, and asks for the upgrade of all of them.
 async fn prepare(directory: &Path, clusters: usize) {
     let mut up = Up::start(directory, &[]);
     let client = client(&up).await;
-    let counter: Api<ConfigMap> = Api::default_namespaced(client.clone());
-    let counter_object =
-        serde_json::from_value(json!({"metadata": {"name": "counter"}, "data": {"count": "0"}}));
-    counter.create(&PostParams::default(), &counter_object.unwrap()).await.unwrap();
     for number in 0..clusters {
         let manifests = TopologyManifests::new(&format!("c{number}"), VERSIONS[0], 1)
             .machine_deployment("w", 1)
@@ -132,11 +118,7 @@ async fn prepare(directory: &Path, clusters: usize) {
             apply(&client, object).await;
         }
     }
-    let begun = Instant::now();
-    while !look(&client, VERSIONS[0], clusters).await.done {
-        assert!(begun.elapsed() < LIMIT, "the clusters are not created");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    until_all_are_at(&client, VERSIONS[0], clusters).await;
     let api: Api<Cluster> = Api::default_namespaced(client.clone());
     let patch = Patch::Merge(json!({"spec": {"topology": {"version": VERSIONS[4]}}}));
     for number in 0..clusters {
@@ -145,56 +127,84 @@ async fn prepare(directory: &Path, clusters: usize) {
     up.signal("KILL");
 }
 
+/// What was acknowledged before the last kill.
+struct Acknowledged {
+    revision: u64,
+    load: [u64; 3],
+}
+
+/// Checks that everything is there that was acknowledged, and at most one write of each writer that was not.
+async fn check(client: &Client, before: &Acknowledged, clusters: usize, round: usize) -> Acknowledged {
+    let now = revision(client).await;
+    assert!(
+        now >= before.revision,
+        "round {round}: the revision went back from {} to {now}",
+        before.revision
+    );
+    let mut load = [0; 3];
+    for ((writer, acknowledged), there) in Writer::all(clusters).into_iter().zip(before.load).zip(&mut load) {
+        *there = writer.found(client).await;
+        assert!(
+            (acknowledged..=acknowledged + 1).contains(there),
+            "round {round}: {writer:?}: {acknowledged} was acknowledged, {there} is there"
+        );
+    }
+    let api: Api<Cluster> = Api::default_namespaced(client.clone());
+    for cluster in api.list(&ListParams::default()).await.unwrap().items {
+        let version = cluster.spec.topology.unwrap().version;
+        assert_eq!(version, VERSIONS[4], "round {round}: the version that was asked for is lost");
+    }
+    Acknowledged { revision: now, load }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_acknowledged_is_lost_and_upgrades_finish_after_50_kills() {
     let clusters = std::env::var("WINDLASS_KILL_CLUSTERS").map_or(CLUSTERS, |text| text.parse().unwrap());
     let directory = tempfile::tempdir().unwrap();
+    let begun = Instant::now();
     prepare(directory.path(), clusters).await;
+    let prepared = begun.elapsed();
     let (begun, mut random) = (Instant::now(), Random(11));
-    let (mut acknowledged, mut last, mut kills_before_the_end) = (0, 0, 0);
+    let (mut acknowledged, mut kills_before_the_end) = (Acknowledged { revision: 0, load: [0; 3] }, 0);
+    let mut done = false;
     for round in 0..KILLS {
         let mut up = Up::start(directory.path(), &[]);
         let client = client(&up).await;
-        let found = counted(&client).await;
-        assert!(
-            found == acknowledged || found == acknowledged + 1,
-            "round {round}: {acknowledged} was acknowledged, {found} is there"
-        );
-        let now = revision(&client).await.unwrap();
-        assert!(now >= last, "round {round}: the revision went back from {last} to {now}");
-        let api: Api<Cluster> = Api::default_namespaced(client.clone());
-        for cluster in api.list(&ListParams::default()).await.unwrap().items {
-            let version = cluster.spec.topology.unwrap().version;
-            assert_eq!(version, VERSIONS[4], "round {round}: the version that was asked for is lost");
+        let there = check(&client, &acknowledged, clusters, round).await;
+        let own = Arc::new(AtomicU64::new(0));
+        let writers = Writer::all(clusters).into_iter().zip(there.load);
+        let writing = writers.map(|(writer, from)| writer.start(client.clone(), from, Arc::clone(&own)));
+        let writing: Vec<_> = writing.collect();
+        // Killed after so many writes of the controllers: sometimes at once, sometimes in the middle of much.
+        let (alive, writes) = (Instant::now(), random.below(MOST_WRITES * clusters as u64));
+        let mut last = there.revision;
+        while last - there.revision < writes + own.load(Ordering::Relaxed) && alive.elapsed() < LIFE && !done
+        {
+            tokio::time::sleep(GLANCE).await;
+            last = revision(&client).await;
         }
-        let (say, said) = watch::channel(found);
-        let counting = tokio::spawn(count(client.clone(), found, say));
-        // Killed after so many changes: sometimes at once, sometimes in the middle of much.
-        let mut seen = look(&client, VERSIONS[4], clusters).await;
-        let mut changes = random.below(clusters as u64 + 1);
-        while changes > 0 && !seen.done {
-            assert!(begun.elapsed() < LIMIT, "round {round}: nothing goes on");
-            let now = look(&client, VERSIONS[4], clusters).await;
-            changes -= u64::from(now.latest != seen.latest);
-            seen = now;
-        }
-        last = now;
-        kills_before_the_end += usize::from(!seen.done);
+        (_, done) = look(&client, VERSIONS[4], clusters).await;
+        kills_before_the_end += usize::from(!done);
         up.signal("KILL");
-        // Ends because the server is gone.
-        counting.await.unwrap();
-        acknowledged = *said.borrow();
+        acknowledged.revision = last;
+        for (writing, acknowledged) in writing.into_iter().zip(&mut acknowledged.load) {
+            // Ends because the server is gone.
+            *acknowledged = writing.await.unwrap();
+        }
+        assert!(begun.elapsed() < LIMIT, "round {round}: it takes too long");
     }
+    let killed = begun.elapsed();
     let up = Up::start(directory.path(), &[]);
     let client = client(&up).await;
-    loop {
-        let seen = look(&client, VERSIONS[4], clusters).await;
-        if seen.done {
-            break;
-        }
-        assert!(begun.elapsed() < LIMIT, "the upgrades do not finish: {} machines did", seen.available);
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    assert!(acknowledged > KILLS as u64, "it hardly wrote: {acknowledged}");
+    until_all_are_at(&client, VERSIONS[4], clusters).await;
+    let there = check(&client, &acknowledged, clusters, KILLS).await;
+    println!(
+        "{clusters} clusters created after {prepared:?}; {KILLS} kills in {killed:?}, {kills_before_the_end} of them during \
+         the upgrades, which end after {:?}; {} writes, of which others {:?}",
+        begun.elapsed(),
+        there.revision,
+        there.load
+    );
+    assert!(there.load.iter().all(|last| *last > KILLS as u64 / 2), "they hardly wrote: {:?}", there.load);
     assert!(kills_before_the_end > KILLS / 2, "only {kills_before_the_end} kills were during the upgrades");
 }

@@ -8,5 +8,7 @@
 
 mod kills;
 mod kubectl;
+mod load;
 mod process;
+mod selector;
 mod settings;

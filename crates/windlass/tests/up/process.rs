@@ -14,7 +14,9 @@ pub(crate) struct Up {
 }
 
 pub(crate) fn windlass(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    // Another build of the program may be named, which need not be the one that is compiled for tests.
+    let program = std::env::var("WINDLASS_PROGRAM");
+    let mut command = Command::new(program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_windlass")));
     command.args(arguments).current_dir(directory).env_remove("WINDLASS_CONFIG");
     command
 }

@@ -5,6 +5,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod updates;
 mod waiting;
 
 use serde::Serialize;
@@ -16,6 +17,7 @@ use super::hooks::PendingHooks;
 pub use history::VersionChange;
 pub use steps::{StepDescription, StepState, UpgradeDescription};
 pub use tree::{ConditionDescription, ObjectDescription, ReplicaDescription};
+pub use updates::{MachineUpdateDescription, UpdatesDescription};
 pub use waiting::WaitingDescription;
 
 /// The objects that a description is made from. Those of other Clusters are left out.
@@ -56,6 +58,9 @@ pub struct ClusterDescription {
     /// What was done and what comes next, if an upgrade is under way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<UpgradeDescription>,
+    /// Updates in place: who can update what, and what runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub updates: Vec<UpdatesDescription>,
     /// Hooks that are still to be called.
     pub pending_hooks: Vec<String>,
     /// What it waits on, if it does.
@@ -78,6 +83,7 @@ impl ClusterDescription {
             version: topology.map(|topology| topology.version.clone()),
             tree: tree::of(objects),
             upgrade: UpgradeDescription::of(objects),
+            updates: updates::of(objects),
             pending_hooks: pending.split(',').filter(|hook| !hook.is_empty()).map(str::to_owned).collect(),
             waiting_on: WaitingDescription::of(objects),
         }

@@ -34,13 +34,15 @@ impl WaitingDescription {
             .filter(|found| found.status != "True")
             .or_else(|| unmet("Available"))
             .or_else(|| unmet("Ready"))?;
-        let mut lines = found.message.lines();
-        let head = lines.next().filter(|head| !head.is_empty()).unwrap_or(&found.reason);
-        let details: Vec<&str> = lines.map(|line| line.trim().trim_start_matches("* ")).collect();
+        let head = found.message.lines().next().filter(|head| !head.is_empty()).unwrap_or(&found.reason);
+        // A message that is nothing but a list has no head.
+        let skip = usize::from(!head.starts_with("* "));
+        let details = found.message.lines().skip(skip).map(|line| line.trim().trim_start_matches("* "));
+        let details: Vec<&str> = details.collect();
         let held = details.iter().find_map(|line| line.strip_prefix(HELD));
         let moving = || details.iter().find(|line| line.contains(" upgrading to ")).copied();
-        let what = held.or_else(moving).or(details.first().copied()).unwrap_or(head);
-        let said = what.trim_start_matches("* ");
+        let first = || details.iter().find(|line| !line.ends_with(':')).copied();
+        let said = held.or_else(moving).or_else(first).unwrap_or(head);
         let mut evidence =
             vec![format!("condition {} of the Cluster is {}: {}", found.type_, found.status, found.reason)];
         evidence.extend(details.iter().filter(|line| !line.ends_with(said)).map(|line| (*line).to_owned()));

@@ -1,0 +1,27 @@
+//! What a machine costs does not grow with the number of its neighbours. Counted, not timed.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
+use windlass_simulate::{Amount, Progress, RolloutOptions, RolloutReport, Strategy, rollout_with};
+
+/// Rolls out so many machines, a tenth of them at a time.
+async fn rolled_out(replicas: u32) -> RolloutReport {
+    let mut options = RolloutOptions::new(replicas);
+    options.strategy =
+        Strategy::RollingUpdate { max_surge: Amount::Percent(10), max_unavailable: Amount::Number(0) };
+    rollout_with(&options, |_: Progress<'_>| {}).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_costs_no_more_among_eighty_than_among_twenty() {
+    let (few, many) = (rolled_out(20).await, rolled_out(80).await);
+    assert_eq!((few.created, many.created), (20, 80));
+    for (what, few, many) in [
+        ("reconciles", few.reconciles, many.reconciles),
+        ("writes", few.writes, many.writes),
+        ("events", few.events, many.events),
+    ] {
+        let (few, many) = (few as f64 / 20.0, many as f64 / 80.0);
+        assert!(many <= few * 1.05, "{what} per machine: {few:.1} among 20, {many:.1} among 80");
+    }
+}
