@@ -1,5 +1,6 @@
 //! Reads what a Cluster is made of from any API, to describe it. Nothing is written.
 
+use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::{Client, ResourceExt};
 use serde_json::Value;
@@ -7,7 +8,7 @@ use windlass_api::cluster::{
     Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachinePool,
 };
 use windlass_api::names::CLUSTER_NAME_LABEL;
-use windlass_engine::topology::{ClusterDescription, Described};
+use windlass_engine::topology::{ClusterDescription, Described, VersionChange};
 use windlass_reconcile::describe_error;
 
 /// Why a Cluster could not be described.
@@ -81,6 +82,7 @@ pub async fn describe_cluster(
     let machines = machines.list(&of_cluster).await.map_err(|error| read_error("Machines", &error))?.items;
     let infrastructure = referred(client, namespace, cluster.spec.infrastructure_ref.as_ref()).await;
     let control_plane = referred(client, namespace, cluster.spec.control_plane_ref.as_ref()).await;
+    let version_changes = version_changes(client, &cluster).await;
     Ok(ClusterDescription::of(Described {
         cluster: &cluster,
         infrastructure: infrastructure.as_ref(),
@@ -88,7 +90,21 @@ pub async fn describe_cluster(
         machine_deployments: &machine_deployments,
         machine_pools: &machine_pools,
         machines: &machines,
+        version_changes: &version_changes,
     }))
+}
+
+/// What events of a Cluster tell about versions. Whoever may not read events is told less.
+async fn version_changes(client: &Client, cluster: &Cluster) -> Vec<VersionChange> {
+    let events: Api<Event> = Api::namespaced(client.clone(), &cluster.namespace().unwrap_or_default());
+    let about = format!("involvedObject.uid={}", cluster.uid().unwrap_or_default());
+    let Ok(events) = events.list(&ListParams::default().fields(&about)).await else { return Vec::new() };
+    let read = |event: &Event| {
+        let at = event.first_timestamp.as_ref().or(event.last_timestamp.as_ref()).map(|time| time.0);
+        let at = at.or_else(|| event.event_time.as_ref().map(|time| time.0))?;
+        VersionChange::read(event.message.as_deref()?, at)
+    };
+    events.items.iter().filter_map(read).collect()
 }
 
 async fn not_found(client: &Client, namespace: &str, name: &str) -> DescribeError {

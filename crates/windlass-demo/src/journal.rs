@@ -224,6 +224,7 @@ impl Journal {
             machine_deployments: &deployments,
             machine_pools: &[],
             machines: &machines,
+            version_changes: &[],
         };
         let waiting = ClusterDescription::of(objects).waiting_on;
         waiting.map_or_else(Vec::new, |waiting| vec![waiting.what])

@@ -21,17 +21,45 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
     }
 
     pub(crate) fn render(&self) -> String {
+        self.render_within(None, &[])
+    }
+
+    /// Fits a width, if that is possible: leaves out columns that can be done without, one after the other, and then cuts
+    /// what stands in the last one.
+    pub(crate) fn render_within(&self, width: Option<usize>, expendable: &[usize]) -> String {
         let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
             let cells = self.rows.iter().map(|row| row[column].0.chars().count());
             cells.chain([self.head[column].len()]).max().unwrap_or(0)
         });
+        let mut shown: Vec<usize> = (0..COLUMNS).collect();
+        let all =
+            |shown: &[usize]| shown.iter().map(|column| widths[*column] + 2).sum::<usize>().saturating_sub(2);
+        let mut expendable = expendable.iter();
+        while width.is_some_and(|width| all(&shown) > width)
+            && let Some(column) = expendable.next()
+        {
+            shown.retain(|other| other != column);
+        }
+        let last = shown.last().copied().unwrap_or_default();
+        // A message of a few letters says nothing; then the line is as long as it is.
+        const SHORTEST: usize = 12;
+        let room = width.map(|width| width.saturating_sub(all(&shown) - widths[last]).max(SHORTEST));
         let mut text = String::new();
         let mut line = |cells: [(&str, Style); COLUMNS]| {
-            for (column, (cell, style)) in cells.into_iter().enumerate() {
-                let separator = if column == 0 { "" } else { "  " };
+            for (place, column) in shown.iter().enumerate() {
+                let (cell, style) = cells[*column];
+                let separator = if place == 0 { "" } else { "  " };
+                let length = cell.chars().count();
+                let cut = room.filter(|room| *column == last && length > *room);
                 // The last column is not padded: trailing spaces wrap lines on narrow terminals.
-                let padding = if column + 1 == COLUMNS { 0 } else { widths[column] - cell.chars().count() };
-                text.push_str(&format!("{separator}{style}{cell}{style:#}{:padding$}", ""));
+                let padding = if *column == last { 0 } else { widths[*column] - length };
+                match cut {
+                    None => text.push_str(&format!("{separator}{style}{cell}{style:#}{:padding$}", "")),
+                    Some(room) => {
+                        let beginning: String = cell.chars().take(room - 1).collect();
+                        text.push_str(&format!("{separator}{style}{beginning}…{style:#}"));
+                    }
+                }
             }
             text.push('\n');
         };
@@ -40,5 +68,27 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
             line(std::array::from_fn(|column| (row[column].0.as_str(), row[column].1)));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_fits_where_it_can() {
+        let mut table = Table::new(["NAME", "COUNT", "MESSAGE"]);
+        for row in [["a", "1", "short"], ["bb", "22", "a message that is longer"]] {
+            table.row(row.map(|cell| (cell.to_owned(), Style::new())));
+        }
+        let lines = |width| -> Vec<String> {
+            let text = anstream::adapter::strip_str(&table.render_within(width, &[1])).to_string();
+            text.lines().map(str::to_owned).collect()
+        };
+        assert_eq!(lines(None)[2], "bb    22     a message that is longer");
+        assert_eq!(lines(Some(37)), lines(None), "all of it fits");
+        assert_eq!(lines(Some(30)), ["NAME  MESSAGE", "a     short", "bb    a message that is longer"]);
+        assert_eq!(lines(Some(20))[2], "bb    a message tha…");
+        assert_eq!(lines(Some(3))[2], "bb    a message t…", "not less than a few words");
     }
 }

@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -62,6 +63,67 @@ async fn create(directory: &Path, objects: &[Value]) {
         api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
     }
 }
+
+/// Tells what the topology controller told when it took its steps.
+async fn tell(directory: &Path) {
+    let kubeconfig = Kubeconfig::read_from(directory.join("kubeconfig")).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    let client = Client::try_from(config).unwrap();
+    let gvk = GroupVersionKind::gvk("cluster.x-k8s.io", "v1beta2", "Cluster");
+    let clusters: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), "default", &ApiResource::from_gvk(&gvk));
+    let uid = clusters.get("c1").await.unwrap().metadata.uid;
+    let events: Api<Event> = Api::namespaced(client, "default");
+    for (name, object, from, to, at) in [
+        ("e1", "KubeadmControlPlane c1-cp", 29, 30, "2026-01-01T00:00:00Z"),
+        ("e2", "KubeadmControlPlane c1-cp", 30, 31, "2026-01-01T00:05:00Z"),
+        ("e3", "KubeadmControlPlane c1-cp", 31, 32, "2026-01-01T00:10:00Z"),
+        ("e4", "MachineDeployment c1-web", 29, 32, "2026-01-01T00:15:00Z"),
+        ("e5", "KubeadmControlPlane c1-cp", 28, 29, "2025-12-31T00:00:00Z"),
+    ] {
+        let message = format!("Updated {object} with version change from v1.{from}.0 to v1.{to}.0");
+        let event = serde_json::from_value(json!({"metadata": {"name": name}, "reason": "TopologyUpdate",
+            "message": message, "firstTimestamp": at, "lastTimestamp": at,
+            "involvedObject": {"kind": "Cluster", "namespace": "default", "name": "c1", "uid": uid}}));
+        events.create(&PostParams::default(), &event.unwrap()).await.unwrap();
+    }
+}
+
+/// Lines without what depends on the width of columns and on the time.
+fn squeezed(said: &str) -> Vec<String> {
+    let word = |word: &str| {
+        let age = word.trim_end_matches(')');
+        let is_age = age.ends_with('d') && age.starts_with(|first: char| first.is_ascii_digit());
+        if is_age { word.replace(age, "AGE") } else { word.to_owned() }
+    };
+    said.lines().map(|line| line.split_whitespace().map(word).collect::<Vec<_>>().join(" ")).collect()
+}
+
+const DESCRIBED: &str = "\
+NAME VERSION REPLICAS READY AVAILABLE UP TO DATE STATUS REASON SINCE MESSAGE
+Cluster/c1 v1.33.0 Available: True Available AGE
+├─ClusterInfrastructure - DevCluster/c1-infra Ready: True Ready AGE
+├─ControlPlane - KubeadmControlPlane/c1-cp v1.32.0 1/1 1 1 1 Available: True Available AGE
+│ └─Machine/c1-cp-1 v1.32.0 Ready: True Ready AGE
+└─Workers
+└─MachineDeployment/c1-web v1.32.0 2/2 1 1 1 Available: False NotAvailable AGE 1 available replicas, 2 wanted
+├─Machine/c1-web-1 v1.29.0 Ready: True Ready AGE
+└─Machine/c1-web-2 v1.32.0 Ready: False NotReady AGE waits for its Node
+
+Upgrade from v1.29.0 to v1.33.0
+done control plane to v1.30.0
+done control plane to v1.31.0
+done control plane to v1.32.0
+running MachineDeployment c1-web to v1.32.0, 1 of 2 machines
+to come control plane to v1.33.0
+to come workers to v1.33.0
+
+Hooks to be called: AfterClusterUpgrade, AfterWorkersUpgrade
+
+Waiting on MachineDeployment c1-web to reach v1.32.0 (for AGE)
+condition TopologyReconciled of the Cluster is False: ClusterUpgrading
+Machine c1-web-2 at v1.32.0 is not ready: waits for its Node
+";
 
 fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({"type": type_, "status": status, "reason": reason, "message": message,
@@ -128,37 +190,21 @@ async fn a_cluster_in_the_middle_of_an_upgrade() {
     let path = directory.path();
     let _server = Server::start(path, &["--cluster-api"]);
     create(path, &objects()).await;
+    tell(path).await;
 
     let describe = ["describe", "cluster", "c1", "--kubeconfig", "kubeconfig"];
     let (code, said, error) = ran(&mut windlass(path, &describe));
     assert_eq!((code, error.as_str()), (Some(0), ""));
-    let lines: Vec<String> =
-        said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-    for expected in [
-        "Cluster/c1 v1.33.0 Available: True Available",
-        "├─ClusterInfrastructure - DevCluster/c1-infra Ready: True Ready",
-        "├─ControlPlane - KubeadmControlPlane/c1-cp v1.32.0 1/1 1 1 1 Available: True Available",
-        "│ └─Machine/c1-cp-1 v1.32.0 Ready: True Ready",
-        "└─MachineDeployment/c1-web v1.32.0 2/2 1 1 1 Available: False NotAvailable",
-        "├─Machine/c1-web-1 v1.29.0 Ready: True",
-        "└─Machine/c1-web-2 v1.32.0 Ready: False NotReady",
-        "done control plane to v1.32.0",
-        "running MachineDeployment c1-web to v1.32.0, 1 of 2 machines",
-        "to come control plane to v1.33.0",
-        "to come workers to v1.33.0",
-        "Hooks to be called: AfterClusterUpgrade, AfterWorkersUpgrade",
-        "Waiting on MachineDeployment c1-web to reach v1.32.0",
-        "Machine c1-web-2 at v1.32.0 is not ready: waits for its Node",
-    ] {
-        assert!(lines.iter().any(|line| line.starts_with(expected)), "{expected}\nis not in\n{said}");
-    }
+    assert_eq!(squeezed(&said), DESCRIBED.lines().collect::<Vec<_>>(), "{said}");
     assert!(!said.contains('\u{1b}'), "no colours where no terminal is");
 
     let (code, json, _) = ran(&mut windlass(path, &[&describe[..], &["-o", "json"]].concat()));
     assert_eq!(code, Some(0));
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["tree"]["objects"][1]["role"], "ControlPlane");
-    assert_eq!(json["upgrade"]["steps"][1]["state"], "running");
+    assert_eq!(json["upgrade"]["from"], "v1.29.0");
+    assert_eq!(json["upgrade"]["steps"][2]["state"], "done");
+    assert_eq!(json["upgrade"]["steps"][3]["state"], "running");
     assert_eq!(json["waitingOn"]["what"], "MachineDeployment c1-web to reach v1.32.0");
     assert_eq!(json["waitingOn"]["since"], "2026-01-01T00:00:00Z");
     let (code, yaml, _) = ran(&mut windlass(path, &[&describe[..], &["-o", "yaml"]].concat()));

@@ -21,7 +21,7 @@ pub use condition::{Outcome, TopologyReconciled};
 pub use control_plane::{ControlPlaneDecision, ControlPlanePhase};
 pub use describe::{
     ClusterDescription, ConditionDescription, Described, MachineUpdateDescription, ObjectDescription,
-    ReplicaDescription, StepDescription, StepState, UpdatesDescription, UpgradeDescription,
+    ReplicaDescription, StepDescription, StepState, UpdatesDescription, UpgradeDescription, VersionChange,
     WaitingDescription,
 };
 pub use hooks::{HookAnswer, HookAnswers, HookCall, PendingHooks};

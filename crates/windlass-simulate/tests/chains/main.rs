@@ -6,3 +6,4 @@ mod crash;
 mod hooks;
 mod pairs;
 mod support;
+mod variables;

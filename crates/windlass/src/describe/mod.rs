@@ -3,6 +3,8 @@
 mod table;
 mod updates;
 
+use std::io::IsTerminal as _;
+
 use clap::{Args, Subcommand};
 use windlass_controllers::describe::{DescribeError, describe_cluster};
 
@@ -60,7 +62,9 @@ pub(crate) async fn run(command: DescribeCommand) -> Result<(), Failure> {
     match command.output {
         Format::Table => {
             let now = jiff::Timestamp::now();
-            output::print(&table::render(&described, now, command.all))
+            let terminal = std::io::stdout().is_terminal().then(terminal_size::terminal_size).flatten();
+            let width = terminal.map(|(terminal_size::Width(width), _)| usize::from(width));
+            output::print(&table::render(&described, now, command.all, width))
         }
         format => output::print_document(format, &described),
     }

@@ -18,8 +18,16 @@ const WAITING: Style = Style::new().bold().fg_color(Some(Color::Ansi(AnsiColor::
 /// So many machines that are alike are one line.
 const ALIKE: usize = 4;
 
+/// Columns that a narrow terminal can do without: how many are ready, available and up to date, since when, why.
+const EXPENDABLE: [usize; 5] = [3, 4, 5, 8, 7];
+
 /// The tree, the upgrade, the hooks, and what is waited on.
-pub(super) fn render(described: &ClusterDescription, now: Timestamp, all: bool) -> String {
+pub(super) fn render(
+    described: &ClusterDescription,
+    now: Timestamp,
+    all: bool,
+    width: Option<usize>,
+) -> String {
     let mut table = Table::new([
         "NAME",
         "VERSION",
@@ -34,7 +42,7 @@ pub(super) fn render(described: &ClusterDescription, now: Timestamp, all: bool) 
     ]);
     let mut rows = Rows { now, all, table: &mut table };
     rows.add(&described.tree, "", "");
-    let mut text = table.render();
+    let mut text = table.render_within(width, &EXPENDABLE);
     if let Some(upgrade) = &described.upgrade {
         text.push_str(&steps(upgrade));
     }
@@ -168,7 +176,8 @@ fn status_style(condition: &ConditionDescription) -> Style {
 }
 
 fn steps(upgrade: &UpgradeDescription) -> String {
-    let mut text = format!("\n{HEAD}Upgrade to {}{HEAD:#}\n", upgrade.to);
+    let from = upgrade.from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
+    let mut text = format!("\n{HEAD}Upgrade{from} to {}{HEAD:#}\n", upgrade.to);
     for step in &upgrade.steps {
         let (word, style) = match step.state {
             StepState::Done => ("done", GOOD),
@@ -244,6 +253,7 @@ mod tests {
             machine_deployments: &[group],
             machine_pools: &[],
             machines: &machines,
+            version_changes: &[],
         })
     }
 
@@ -261,7 +271,7 @@ NAME                                    VERSION  REPLICAS  READY  AVAILABLE  UP 
 Cluster/c1                              v1.33.0
 ├─ControlPlane - KubeadmControlPlane/c1-cp  v1.32.0  0/1       0      0          0
 ";
-        let text = plain(&render(&described(2), NOW, false));
+        let text = plain(&render(&described(2), NOW, false, None));
         let squeezed = |text: &str| -> Vec<String> {
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
         };
@@ -293,9 +303,9 @@ Cluster/c1                              v1.33.0
 
     #[test]
     fn many_machines_that_are_alike_are_one_line() {
-        let text = plain(&render(&described(30), NOW, false));
+        let text = plain(&render(&described(30), NOW, false, None));
         assert!(text.contains("└─30 Machines: c1-web-0, c1-web-1, ..."), "{text}");
-        assert!(plain(&render(&described(30), NOW, true)).contains("Machine/c1-web-29"));
+        assert!(plain(&render(&described(30), NOW, true, None)).contains("Machine/c1-web-29"));
     }
 
     #[test]

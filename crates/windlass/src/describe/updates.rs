@@ -91,6 +91,7 @@ mod tests {
             machine_deployments: &[group("c1-web", &labels), group("c1-idle", &json!({"group": "idle"}))],
             machine_pools: &[],
             machines: &machines,
+            version_changes: &[],
         });
         let now: Timestamp = "2026-01-01T00:03:05Z".parse().unwrap();
         let text = anstream::adapter::strip_str(&render(&described.updates, now)).to_string();

@@ -1,5 +1,6 @@
 //! A Cluster on one screen: what is, what comes next, what it waits on.
 
+mod history;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachinePool};
 use windlass_api::names::PENDING_HOOKS_ANNOTATION;
 
 use super::hooks::PendingHooks;
+pub use history::VersionChange;
 pub use steps::{StepDescription, StepState, UpgradeDescription};
 pub use tree::{ConditionDescription, ObjectDescription, ReplicaDescription};
 pub use updates::{MachineUpdateDescription, UpdatesDescription};
@@ -33,6 +35,8 @@ pub struct Described<'a> {
     pub machine_pools: &'a [MachinePool],
     /// Machines of its namespace.
     pub machines: &'a [Machine],
+    /// Changes of versions that its events tell of, in any order.
+    pub version_changes: &'a [VersionChange],
 }
 
 /// A Cluster on one screen. The fields are a contract with scripts.

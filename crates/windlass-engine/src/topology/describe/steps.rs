@@ -1,14 +1,16 @@
 //! The plan of an upgrade that is under way: what is done, what is running, what is to come.
 
 use serde::Serialize;
-use windlass_api::cluster::{Machine, MachinesStatus};
+use windlass_api::cluster::{Machine, MachineDeployment, MachinePool, MachinesStatus};
+use windlass_api::conditions::TOPOLOGY_RECONCILED;
 use windlass_api::hooks::Hook;
 use windlass_api::names::{
     PENDING_HOOKS_ANNOTATION, TOPOLOGY_DEPLOYMENT_NAME_LABEL, TOPOLOGY_POOL_NAME_LABEL,
     UPGRADE_STEP_ANNOTATION,
 };
 
-use super::{Described, version_of};
+use super::{Described, VersionChange, version_of};
+use crate::condition;
 use crate::contract::{self, Contract};
 use crate::topology::hooks::PendingHooks;
 
@@ -16,12 +18,15 @@ use crate::topology::hooks::PendingHooks;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpgradeDescription {
+    /// The version that the control plane came from, if events still tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
     /// The version that everything goes to.
     pub to: String,
     /// The step that the control plane takes or took last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// The steps in their order. Those before the last that is done are not known any more.
+    /// The steps in their order. Those before the last that is done are known as long as the API keeps events.
     pub steps: Vec<StepDescription>,
 }
 
@@ -70,7 +75,11 @@ impl UpgradeDescription {
             || !control_plane.is_empty()
             || !workers.is_empty()
             || pending.contains(Hook::AfterClusterUpgrade);
-        is_under_way.then(|| Self { steps: steps(objects, &control_plane, &workers), to, step })
+        let history = history(objects);
+        let from = history.iter().find(|change| is_control_plane(objects, change));
+        let from = from.map(|change| change.from.clone());
+        let steps = || steps(objects, &history, &control_plane, &workers);
+        is_under_way.then(|| Self { steps: steps(), from, to, step })
     }
 }
 
@@ -79,11 +88,57 @@ fn plan(status: Option<&MachinesStatus>) -> Vec<String> {
     status.into_iter().flat_map(|status| &status.upgrade_plan).map(|step| step.version.clone()).collect()
 }
 
-fn steps(objects: Described<'_>, control_plane: &[String], workers: &[String]) -> Vec<StepDescription> {
-    let mut steps = Vec::new();
+/// Changes of versions since the upgrade began, in their order. It began when the topology was last found not to be as it
+/// should: that is so until it is over.
+fn history(objects: Described<'_>) -> Vec<&VersionChange> {
+    /// Events are told in whole seconds.
+    const SLACK_SECONDS: i64 = 1;
+    let conditions = &objects.cluster.status.conditions;
+    let topology = condition::find(conditions, TOPOLOGY_RECONCILED).filter(|found| found.status != "True");
+    let Some(begun) = topology.map(|found| found.last_transition_time.0.as_second()) else {
+        return Vec::new();
+    };
+    let changes = objects.version_changes.iter();
+    let mut changes: Vec<&VersionChange> =
+        changes.filter(|change| change.at.as_second() >= begun - SLACK_SECONDS).collect();
+    changes.sort_by_key(|change| change.at);
+    changes
+}
+
+fn is_control_plane(objects: Described<'_>, change: &VersionChange) -> bool {
+    let reference = objects.cluster.spec.control_plane_ref.as_ref();
+    reference.is_some_and(|reference| reference.kind == change.kind && reference.name == change.name)
+}
+
+/// Steps that are over: the control plane is not at their version any more.
+fn over(
+    objects: Described<'_>,
+    history: &[&VersionChange],
+    current: Option<&String>,
+    groups: &[Group],
+) -> Vec<StepDescription> {
+    let part = |change: &VersionChange| match () {
+        () if is_control_plane(objects, change) => "control plane".to_owned(),
+        () => {
+            let group = groups.iter().find(|group| group.kind == change.kind && group.name == change.name);
+            group.map_or_else(|| format!("{} {}", change.kind, change.name), |group| group.part.clone())
+        }
+    };
+    let over = history.iter().filter(|change| Some(&change.to) != current);
+    over.map(|change| StepDescription { state: StepState::Done, ..to_come(part(change), &change.to) })
+        .collect()
+}
+
+fn steps(
+    objects: Described<'_>,
+    history: &[&VersionChange],
+    control_plane: &[String],
+    workers: &[String],
+) -> Vec<StepDescription> {
     let read = objects.control_plane.map(|found| contract::control_plane(found, Contract::V1Beta2));
     let current = read.and_then(|read| read.version);
     let groups = groups(objects);
+    let mut steps = over(objects, history, current.as_ref(), &groups);
     if let Some(current) = &current {
         let (done, all) = counted(&objects.control_plane_machines(), current);
         steps.push(taken("control plane".to_owned(), current, done, all));
@@ -100,6 +155,8 @@ fn steps(objects: Described<'_>, control_plane: &[String], workers: &[String]) -
 }
 
 struct Group {
+    kind: &'static str,
+    name: String,
     part: String,
     version: String,
     done: usize,
@@ -111,17 +168,20 @@ fn groups(objects: Described<'_>) -> Vec<Group> {
     for group in objects.my_deployments() {
         let labels = group.metadata.labels.as_ref();
         let entry = labels.and_then(|labels| labels.get(TOPOLOGY_DEPLOYMENT_NAME_LABEL));
-        let name = entry.or(group.metadata.name.as_ref()).cloned().unwrap_or_default();
+        let object = group.metadata.name.clone().unwrap_or_default();
+        let name = entry.unwrap_or(&object);
         let version = group.spec.template.spec.version.clone();
         let (done, all) = counted(&objects.machines_of(group), &version);
-        groups.push(Group { part: format!("MachineDeployment {name}"), version, done, all });
+        let (kind, part) = (MachineDeployment::KIND, format!("{} {name}", MachineDeployment::KIND));
+        groups.push(Group { kind, part, name: object, version, done, all });
     }
     for pool in objects.my_pools() {
         let labels = pool.metadata.labels.as_ref();
         let entry = labels.and_then(|labels| labels.get(TOPOLOGY_POOL_NAME_LABEL));
-        let name = entry.or(pool.metadata.name.as_ref()).cloned().unwrap_or_default();
+        let object = pool.metadata.name.clone().unwrap_or_default();
+        let (kind, part) = (MachinePool::KIND, format!("{} {}", MachinePool::KIND, entry.unwrap_or(&object)));
         let version = pool.spec.template.spec.version.clone();
-        let mut group = Group { part: format!("MachinePool {name}"), version, done: 0, all: 0 };
+        let mut group = Group { kind, part, name: object, version, done: 0, all: 0 };
         for running in &pool.status.versions {
             let count = running.replicas.and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
             group.all += count;

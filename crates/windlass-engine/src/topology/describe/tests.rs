@@ -14,6 +14,7 @@ struct World {
     machine_deployments: Vec<MachineDeployment>,
     machine_pools: Vec<MachinePool>,
     machines: Vec<Machine>,
+    version_changes: Vec<VersionChange>,
 }
 
 fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
@@ -67,7 +68,15 @@ fn world(topology_message: &str) -> World {
             machine("c1-web-1", &web, "v1.29.0", "True"),
             read(json!({"metadata": {"name": "other"}, "spec": {"clusterName": "c2"}})),
         ],
+        version_changes: Vec::new(),
     }
+}
+
+/// Told at so many seconds after the upgrade began.
+fn change(object: &str, from: &str, to: &str, seconds: i64) -> VersionChange {
+    let begun: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+    let at = jiff::Timestamp::from_second(begun.as_second() + seconds).unwrap();
+    VersionChange::read(&format!("Updated {object} with version change from {from} to {to}"), at).unwrap()
 }
 
 fn described(world: &World) -> ClusterDescription {
@@ -78,6 +87,7 @@ fn described(world: &World) -> ClusterDescription {
         machine_deployments: &world.machine_deployments,
         machine_pools: &world.machine_pools,
         machines: &world.machines,
+        version_changes: &world.version_changes,
     })
 }
 
@@ -132,6 +142,38 @@ fn steps_are_done_running_and_to_come() {
         ]
     );
     assert_eq!((upgrade.to.as_str(), upgrade.step.as_deref()), ("v1.33.0", Some("v1.32.0")));
+}
+
+#[test]
+fn steps_that_are_over_are_known_from_events() {
+    let mut world = world(ROLLING);
+    let control_plane = "KubeadmControlPlane c1-cp";
+    world.version_changes = vec![
+        change(control_plane, "v1.31.0", "v1.32.0", 90),
+        // Of the upgrade before.
+        change(control_plane, "v1.28.0", "v1.29.0", -600),
+        change("MachineDeployment c1-gone", "v1.29.0", "v1.30.0", 40),
+        change(control_plane, "v1.29.0", "v1.30.0", 0),
+        change(control_plane, "v1.30.0", "v1.31.0", 60),
+        change("MachineDeployment c1-web-x", "v1.29.0", "v1.32.0", 120),
+    ];
+    let upgrade = described(&world).upgrade.unwrap();
+    assert_eq!(upgrade.from.as_deref(), Some("v1.29.0"));
+    let steps: Vec<String> =
+        upgrade.steps.iter().map(|step| format!("{:?} {} {}", step.state, step.part, step.version)).collect();
+    assert_eq!(
+        steps,
+        [
+            "Done control plane v1.30.0",
+            "Done MachineDeployment c1-gone v1.30.0",
+            "Done control plane v1.31.0",
+            "Done control plane v1.32.0",
+            "Running MachineDeployment web v1.32.0",
+            "ToCome MachinePool batch v1.32.0",
+            "ToCome control plane v1.33.0",
+            "ToCome workers v1.33.0",
+        ]
+    );
 }
 
 #[test]
