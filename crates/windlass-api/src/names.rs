@@ -162,6 +162,12 @@ pub const PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: &str =
 /// Who updates a Machine in place: names of ExtensionConfigs in their order, joined with commas. On a MachineSet for the
 /// Machines that it hands over, on a Machine for those that are not done yet. Without it, all extensions are called.
 pub const IN_PLACE_EXTENSIONS_ANNOTATION: &str = "in-place-updates.internal.cluster.x-k8s.io/extensions";
+/// On an old MachineSet: the only Machines that it hands over, joined with commas. Somebody else has updated them already,
+/// so that nobody is asked to.
+pub const HAND_OVER_UPDATED_MACHINES_ANNOTATION: &str =
+    "in-place-updates.internal.cluster.x-k8s.io/hand-over-updated-machines";
+/// On a MachineDeployment or a control plane: what implementers of ExternalUpdate said, as JSON.
+pub const EXTERNAL_UPDATE_ANNOTATION: &str = "in-place-updates.internal.cluster.x-k8s.io/external-update";
 /// How long an update in place of a Machine may take, such as `90m`; set by users, usually in the template of Machines.
 pub const IN_PLACE_DEADLINE_ANNOTATION: &str = "in-place-updates.cluster.x-k8s.io/deadline";
 /// What becomes of a Machine whose update in place takes longer: `KeepTrying`, `Stop` or `Replace`.

@@ -115,7 +115,12 @@ pub(crate) fn judge(
         return (None, found);
     }
     let text = |name| field(&value, name).and_then(Value::as_str).unwrap_or_default();
-    let (status, message) = (text("status"), text("message"));
+    let status = text("status");
+    // What people are shown of this hook is its reason.
+    let message = match text("message") {
+        "" if handler.hook == Some(Hook::ExternalUpdate) => text("reason"),
+        message => message,
+    };
     if !matches!(status, "Success" | "Failure") {
         add(Rule::BadStatus, format!("status is {status:?}"));
         return (None, found);
@@ -181,6 +186,7 @@ fn decode_without_special_fields(hook: Hook, value: &Value) -> Result<(), serde_
         Hook::GenerateUpgradePlan => decoded::<hooks::GenerateUpgradePlanResponse>(decode_lenient(body)),
         Hook::CanUpdateMachine => decoded::<hooks::CanUpdateMachineResponse>(decode_lenient(body)),
         Hook::CanUpdateMachineSet => decoded::<hooks::CanUpdateMachineSetResponse>(decode_lenient(body)),
+        Hook::ExternalUpdate => decoded::<hooks::ExternalUpdateResponse>(decode_lenient(body)),
         // All others have status, message and retry time only.
         _ => decoded::<hooks::BeforeClusterCreateResponse>(decode_lenient(body)),
     }
@@ -268,6 +274,18 @@ mod tests {
                 200,
                 r#"{"status":"Success","message":"m","retryAfterSeconds":601}"#,
                 vec![Rule::RetryTooLong],
+            ),
+            (
+                Hook::ExternalUpdate,
+                200,
+                r#"{"status":"Success","accepted":true,"reason":"on it","retryAfterSeconds":30}"#,
+                vec![],
+            ),
+            (
+                Hook::ExternalUpdate,
+                200,
+                r#"{"status":"Success","accepted":"yes"}"#,
+                vec![Rule::UndecodableAnswer],
             ),
             (Hook::GeneratePatches, 200, r#"{"status":"Success","items":[{"patch":7}]}"#, vec![]),
             (Hook::GeneratePatches, 200, r#"{"status":"Success","items":{}}"#, vec![Rule::UndecodableAnswer]),

@@ -126,6 +126,9 @@ crate::check::checks! {
         HookTooNew Error
             "that version of Cluster API does not know the hook and refuses the whole extension, the other handlers included"
             "deploy the handler as a separate extension, or require the newer version of Cluster API";
+        HookOfWindlassOnly Info
+            "no version of Cluster API knows the hook: there the whole extension is refused, Windlass alone calls it"
+            "deploy the handler as a separate extension if Cluster API shall call the other handlers";
     }
     D6 Discovery "every handler that is announced is served" {
         HandlerNotServed Error
@@ -383,6 +386,17 @@ crate::check::checks! {
         PatchTouchesStatus Warning
             "status is not part of the comparison: the change is dropped"
             "leave status out of patches: patch spec only";
+    }
+    N7 InPlace "ExternalUpdate says whether it takes over, why not, and the same when asked again" {
+        AcceptedNotSaid Warning
+            "an answer without a boolean accepted is a refusal, and the next implementer or the fallback takes over"
+            "always send accepted, true or false";
+        RefusalWithoutReason Warning
+            "people are shown that somebody refuses the update, and not why the rollout stops or replaces Machines"
+            "say in reason what of the request cannot be done";
+        AcceptanceForgotten Warning
+            "a request that comes again after a crash withdraws the acceptance while the extension works on the Machines"
+            "remember per owner and desired state what was accepted, durably, and accept it again";
     }
 
     A1 Availability "at least two replicas are ready, and readiness can be asked" {

@@ -247,7 +247,8 @@ mod tests {
             ('B', 3),
             ('P', 6),
             ('U', 3),
-            ('N', 6),
+            // N1 to N6 are the contract's; N7 is about the hook of strategy External.
+            ('N', 7),
             ('A', 5),
             // L1 to L9 are the contract's; the others are about the file itself.
             ('L', 14),

@@ -181,17 +181,17 @@ fn judge_handler(handler: &Handler, capi_versions: &[CapiVersion], found: &mut V
         Ok(Hook::Discovery) => add(Rule::UnknownHook, "discovery announces itself".to_owned()),
         Err(unknown) => add(Rule::UnknownHook, unknown.to_string()),
         Ok(hook) => {
-            let introduced = CapiVersion::that_introduced(hook);
-            let too_old: Vec<String> = capi_versions
-                .iter()
-                .filter(|&&version| version < introduced)
-                .map(ToString::to_string)
-                .collect();
-            if !too_old.is_empty() {
-                add(
-                    Rule::HookTooNew,
-                    format!("{hook} exists since {introduced}, not in {}", too_old.join(", ")),
-                );
+            match CapiVersion::that_introduced(hook) {
+                None => add(Rule::HookOfWindlassOnly, format!("{hook} is announced")),
+                Some(introduced) => {
+                    let too_old = capi_versions.iter().filter(|&&version| version < introduced);
+                    let too_old: Vec<String> = too_old.map(ToString::to_string).collect();
+                    if !too_old.is_empty() {
+                        let observed =
+                            format!("{hook} exists since {introduced}, not in {}", too_old.join(", "));
+                        add(Rule::HookTooNew, observed);
+                    }
+                }
             }
             if announced.failure_policy == Some(FailurePolicy::Ignore) && loses_effect_when_ignored(hook) {
                 add(Rule::IgnoreLosesEffect, format!("failurePolicy of {hook} is Ignore"));
@@ -215,7 +215,8 @@ fn loses_effect_when_ignored(hook: Hook) -> bool {
 fn judge_combination(by_hook: &BTreeMap<Hook, Vec<&str>>, whole: &str, found: &mut Vec<Finding>) {
     let has = |hook: Hook| by_hook.contains_key(&hook);
     for (hook, names) in by_hook {
-        if hook.tag() == HookTag::InPlaceUpdate && names.len() > 1 {
+        // Implementers of ExternalUpdate are asked one after the other, also those of one extension.
+        if hook.tag() == HookTag::InPlaceUpdate && *hook != Hook::ExternalUpdate && names.len() > 1 {
             let observed = format!("{} handlers: {}", names.len(), names.join(", "));
             found.push(Finding::new(Rule::InPlaceHandlerRepeated, hook.name(), observed));
         }

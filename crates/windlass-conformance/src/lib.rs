@@ -37,6 +37,7 @@ mod check;
 mod determinism;
 mod discovery;
 mod endpoint;
+mod external_update;
 mod in_place;
 mod json_patch;
 mod lint;

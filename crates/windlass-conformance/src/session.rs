@@ -15,7 +15,8 @@ use crate::progress::{Progress, ProgressSink};
 use crate::report::{Ledger, Report, ReportKind};
 use crate::target::{Target, TargetError};
 use crate::{
-    availability, blocking, calls, determinism, discovery, in_place, patches, transport, upgrade_plan,
+    availability, blocking, calls, determinism, discovery, external_update, in_place, patches, transport,
+    upgrade_plan,
 };
 
 /// Tests a live extension.
@@ -93,6 +94,7 @@ impl Session<'_> {
         upgrade_plan::check(self).await;
         self.enter(Group::InPlace);
         in_place::check(self).await;
+        external_update::check(self).await;
         // Last, because it may stop what is tested.
         self.enter(Group::Availability);
         availability::check(self, &response, &conversations).await;

@@ -122,6 +122,15 @@ pub(crate) fn request(hook: Hook, options: &Options, settings: &Settings) -> Val
             request["desired"] = machine_objects(Some(Change::Version));
             with_settings(request, settings)
         }
+        Hook::ExternalUpdate => {
+            let mut request = type_meta("ExternalUpdate");
+            request["cluster"] = self::cluster(options, &to);
+            request["owner"] = json!({"apiVersion": CLUSTER_API_VERSION, "kind": "MachineDeployment",
+                "namespace": NAME, "name": NAME});
+            request["machines"] = json!([machine_objects(None)["machine"]]);
+            request["desired"] = machine_objects(Some(Change::Version));
+            with_settings(request, settings)
+        }
     }
 }
 

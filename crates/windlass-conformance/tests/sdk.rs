@@ -17,8 +17,8 @@ use windlass_extension::hooks::{
     AfterClusterUpgrade, AfterControlPlaneInitialized, AfterControlPlaneUpgrade, AfterWorkersUpgrade,
     BeforeClusterCreate, BeforeClusterDelete, BeforeClusterUpgrade, BeforeClusterUpgradeResponse,
     BeforeControlPlaneUpgrade, BeforeWorkersUpgrade, CanUpdateMachine, CanUpdateMachineSet,
-    DiscoverVariables, GeneratePatches, GenerateUpgradePlan, HookResponse, HookType, RetryResponse,
-    UpdateMachine, ValidateTopology,
+    DiscoverVariables, ExternalUpdate, ExternalUpdateResponse, GeneratePatches, GenerateUpgradePlan,
+    HookResponse, HookType, RetryResponse, UpdateMachine, ValidateTopology,
 };
 use windlass_extension::{Context, DevelopmentCertificate, Extension, Handler, Server, Tls, upgrade_plan};
 use windlass_version::Version;
@@ -81,6 +81,7 @@ fn every_hook() -> Extension {
         .on(CanUpdateMachine, "can-update-machine", success::<CanUpdateMachine>)
         .on(CanUpdateMachineSet, "can-update-machine-set", success::<CanUpdateMachineSet>)
         .on(UpdateMachine, "update-machine", success::<UpdateMachine>)
+        .on(ExternalUpdate, "external-update", async |_, _| ExternalUpdateResponse::refuse("not mine"))
         .build()
         .unwrap()
 }

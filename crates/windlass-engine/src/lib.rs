@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod condition;
 pub mod contract;
 pub mod control_plane;
+pub mod external_update;
 pub mod health_check;
 pub mod in_place;
 pub mod intent;

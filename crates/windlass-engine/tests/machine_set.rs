@@ -8,8 +8,8 @@ use jiff::Timestamp;
 use windlass_engine::machine_set::{
     Belonging, Candidate, Check, ControlPlane, Controller, Deferred, DeletionOrder, Foreign, Handover,
     HandoverError, Hold, Machine, NameParts, NamingError, Observed, OwnerRemediated, PassedOver, Policy,
-    Preflight, Remediation, Replicas, Target, Topology, WhyPassedOver, belonging, deletion_order,
-    machine_name, preflight, remediation, replicas, updates_to_start,
+    Preflight, Remediation, Replicas, Target, Topology, WhyPassedOver, arrivals_to_release, belonging,
+    deletion_order, machine_name, preflight, remediation, replicas, updates_to_start,
 };
 use windlass_engine::rollout::Amount;
 
@@ -48,6 +48,7 @@ fn observed(replicas: u32, machines: Vec<Machine>) -> Observed {
         create_disabled: false,
         acknowledged: BTreeSet::new(),
         moves_to: None,
+        updated: None,
         machines,
         now: at(1000),
     }
@@ -55,6 +56,38 @@ fn observed(replicas: u32, machines: Vec<Machine>) -> Observed {
 
 fn names(list: &[&str]) -> BTreeSet<String> {
     list.iter().map(|&name| name.to_owned()).collect()
+}
+
+#[test]
+fn of_machines_that_others_update_only_those_that_are_done_are_handed_over() {
+    let target = Target { name: "new".to_owned(), receives_from: Some(names(&["ms"])) };
+    let machines = || vec![machine("a", 1), machine("b", 2), machine("c", 3)];
+    let state = |replicas, updated: &[&str], machines| Observed {
+        moves_to: Some(target.clone()),
+        updated: Some(names(updated)),
+        ..observed(replicas, machines)
+    };
+    let handed = |state: &Observed| match replicas(state, &[]).unwrap() {
+        Replicas::Move(handover) => (handover.machines, handover.delete, handover.passed_over.len()),
+        Replicas::Settled => (vec![], vec![], 0),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(handed(&state(2, &["b"], machines())), (texts(&["b"]), vec![], 1));
+    // Nothing else goes in its place, and nothing is deleted.
+    assert_eq!(handed(&state(1, &["b"], machines())), (texts(&["b"]), vec![], 2));
+    assert_eq!(handed(&state(2, &[], machines())), (vec![], vec![], 3));
+    // One that a health check has given up goes.
+    let with_sick = vec![sick("a", 1), machine("b", 2), machine("c", 3)];
+    assert_eq!(handed(&state(1, &["b"], with_sick)).0, texts(&["b"]));
+    // What arrived is released once it is counted.
+    let arrived = |name: &str| Machine { pending_acknowledge: true, ..machine(name, 1) };
+    let updating = Machine { updating: true, ..arrived("c") };
+    let counted = Observed {
+        acknowledged: names(&["a", "c"]),
+        ..observed(3, vec![arrived("a"), arrived("b"), updating])
+    };
+    assert_eq!(arrivals_to_release(&counted), ["a"]);
+    assert_eq!(updates_to_start(&counted), ["c"]);
 }
 
 fn texts(list: &[&str]) -> Vec<String> {

@@ -29,6 +29,7 @@ fn set(name: &str, spec: u32, status: u32, available: u32) -> Set {
         up_to_date: available,
         revision: 0,
         moves_to: None,
+        updated: None,
         receives_from: BTreeSet::new(),
         acknowledged: BTreeSet::new(),
         desired_replicas: None,
@@ -60,7 +61,14 @@ fn observed(replicas: u32, strategy: Strategy, sets: &[Set]) -> Observed {
 
 fn machine(name: &str, set: &str, pending_acknowledge: bool, updating: bool) -> Machine {
     let set = Some(set.to_owned());
-    Machine { name: name.to_owned(), set, pending_acknowledge, updating, needs_remediation: false }
+    Machine {
+        name: name.to_owned(),
+        set,
+        pending_acknowledge,
+        updating,
+        needs_remediation: false,
+        reached: false,
+    }
 }
 
 fn can(sets: &[&str]) -> InPlaceAnswers {
@@ -483,6 +491,80 @@ fn external_without_a_fallback_replaces_nothing_and_says_why() {
     let plan_ = plan(&state, &InPlaceAnswers::new());
     assert_eq!(sizes(&plan_), [("fresh", 0), ("new", 3)]);
     assert!(plan_.blocked.unwrap().to_string().ends_with("asks for new Machines"));
+}
+
+/// Machines of old MachineSet `a`: those that are done, those that are not.
+fn members(done: &[&str], left: &[&str]) -> Vec<Machine> {
+    let done = done.iter().map(|name| Machine { reached: true, ..machine(name, "a", false, false) });
+    done.chain(left.iter().map(|name| machine(name, "a", false, false))).collect()
+}
+
+#[test]
+fn what_others_have_updated_only_changes_hands() {
+    let taken = InPlaceAnswers::from([("a".to_owned(), InPlaceAnswer::TakenOver)]);
+    for strategy in [external(None), external(Some(RollingUpdate::default()))] {
+        for (replicas, sets, machines, expected, handed) in [
+            // Nothing happens before something is done, whatever is unavailable meanwhile.
+            (3, [set("new", 0, 0, 0), set("a", 3, 3, 3)], members(&[], &["x", "y", "z"]), [0, 3], &[][..]),
+            (3, [set("new", 0, 0, 0), set("a", 3, 3, 0)], members(&[], &["x", "y", "z"]), [0, 3], &[]),
+            // No availability is spent: all that are done go at once.
+            (3, [set("new", 0, 0, 0), set("a", 3, 3, 3)], members(&["x"], &["y", "z"]), [0, 2], &["x"]),
+            (
+                3,
+                [set("new", 0, 0, 0), set("a", 3, 3, 3)],
+                members(&["x", "y", "z"], &[]),
+                [0, 0],
+                &["x", "y", "z"],
+            ),
+            // Planned again before it has happened: the same.
+            (3, [set("new", 0, 0, 0), set("a", 2, 3, 3)], members(&["x"], &["y", "z"]), [0, 2], &["x"]),
+            // The status of the MachineSet is older than its machines.
+            (3, [set("new", 1, 1, 1), set("a", 2, 3, 3)], members(&[], &["y", "z"]), [1, 2], &[]),
+            // One was deleted: first the old MachineSet is made to fit, then the new one grows.
+            (3, [set("new", 0, 0, 0), set("a", 3, 2, 2)], members(&[], &["y", "z"]), [0, 2], &[]),
+            (3, [set("new", 0, 0, 0), set("a", 2, 2, 2)], members(&[], &["y", "z"]), [1, 2], &[]),
+            // Scaled up.
+            (4, [set("new", 0, 0, 0), set("a", 3, 3, 3)], members(&[], &["x", "y", "z"]), [1, 3], &[]),
+        ] {
+            let mut state = observed(replicas, strategy, &sets);
+            state.machines = machines;
+            let plan = plan(&state, &taken);
+            assert_eq!(sizes(&plan), [("new", expected[0]), ("a", expected[1])], "{sets:?}");
+            let old = &plan.old[0];
+            assert_eq!((&plan.blocked, old.moves_to.as_deref()), (&None, Some("new")));
+            assert_eq!((old.updated.clone(), old.create_disabled), (Some(names(handed)), true));
+            assert_eq!(old.extensions, [""; 0]);
+        }
+        // Scaled down: one goes, and none is handed over instead.
+        let mut state = observed(2, strategy, &[set("new", 0, 0, 0), set("a", 3, 3, 3)]);
+        state.machines = members(&["x"], &["y", "z"]);
+        let plan_ = plan(&state, &taken);
+        assert_eq!((sizes(&plan_), &plan_.old[0].moves_to), (vec![("new", 0), ("a", 2)], &None));
+        // One that a health check has given up goes, and comes back on the new MachineSet.
+        let mut state = observed(3, strategy, &[set("new", 0, 0, 0), set("a", 3, 3, 2)]);
+        state.machines = members(&["x"], &["y", "z"]);
+        state.machines[1].needs_remediation = true;
+        let plan_ = plan(&state, &taken);
+        assert_eq!(sizes(&plan_), [("new", 0), ("a", 1)]);
+        assert_eq!(plan_.old[0].updated, Some(names(&["x"])));
+    }
+    // What was done before the update was given up still counts; the rest is replaced, or stays.
+    let no = InPlaceAnswers::from([("a".to_owned(), InPlaceAnswer::Cannot(WhyNotInPlace::NoExtension))]);
+    let mut state = observed(3, external(None), &[set("new", 0, 0, 0), set("a", 3, 3, 3)]);
+    state.machines = members(&["x"], &["y", "z"]);
+    let plan_ = plan(&state, &no);
+    assert_eq!(
+        (sizes(&plan_), plan_.old[0].updated.clone()),
+        (vec![("new", 0), ("a", 2)], Some(names(&["x"])))
+    );
+    assert_eq!(plan_.blocked.unwrap().sets[0].machines, 2);
+    // While paused, what was agreed on stays.
+    let old = Set { moves_to: Some("new".to_owned()), updated: Some(names(&["x"])), ..set("a", 2, 3, 3) };
+    let mut state = observed(3, external(None), &[set("new", 0, 0, 0), old]);
+    state.paused = true;
+    state.machines = members(&["x"], &["y", "z"]);
+    let old = &plan(&state, &taken).old[0];
+    assert_eq!((old.moves_to.as_deref(), old.updated.clone()), (Some("new"), Some(names(&["x"]))));
 }
 
 #[test]

@@ -134,6 +134,7 @@ impl World {
             up_to_date: set.status.2,
             revision: set.revision,
             moves_to: set.moves_to.clone(),
+            updated: None,
             receives_from: set.receives_from.clone(),
             acknowledged: set.acknowledged.clone(),
             desired_replicas: None,
@@ -145,6 +146,7 @@ impl World {
             pending_acknowledge: machine.pending,
             updating: machine.updating,
             needs_remediation: false,
+            reached: false,
         });
         rollout::Observed {
             replicas: self.replicas,
@@ -206,6 +208,7 @@ impl World {
             replicas: set.spec,
             order: DeletionOrder::Oldest,
             create_disabled: set.create_disabled,
+            updated: None,
             acknowledged: set.acknowledged.clone(),
             moves_to: target,
             machines: machines

@@ -474,6 +474,7 @@ fn a_deployment_sums_up_its_machine_sets_and_says_what_it_rolls_out() {
             obstacles: &[],
             blocked,
             in_place: &windlass_engine::in_place::Said::AsBefore,
+            take_over: &windlass_engine::in_place::Said::AsBefore,
             complete: true,
             selector: "pool=a",
             now: at(1_800_000_000),

@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, ResourceExt};
 use tokio::time::{Instant, sleep};
+use windlass_reconcile::describe_error;
 
 /// How a Lease is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +132,7 @@ impl Candidate {
         let found = match self.api.get_opt(&self.options.name).await {
             Ok(found) => found,
             Err(error) => {
-                tracing::warn!(%error, "cannot read the lease");
+                tracing::warn!(error = describe_error(&error), "cannot read the lease");
                 return false;
             }
         };

@@ -8,7 +8,7 @@ use kube::Client;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 use windlass_hooks::HookClient;
-use windlass_reconcile::{Manager, Options};
+use windlass_reconcile::{Manager, Options, describe_error};
 
 use crate::controllers::{Plane, hook_client};
 use crate::diagnostics::{Diagnostics, serve_diagnostics};
@@ -51,6 +51,9 @@ pub enum RunError {
     /// Webhooks cannot be served.
     #[error(transparent)]
     Webhooks(#[from] WebhookError),
+    /// There is no API to look at.
+    #[error("the API does not answer: {0}")]
+    Unreachable(String),
     /// Somebody else may lead by now.
     #[error("the lease was lost: another process may act now, so this one ends")]
     LeaseLost,
@@ -98,6 +101,11 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) -> Result<Ended, RunError> {
     let client = options.client.clone();
+    if options.once {
+        // Whoever stays may wait until it answers; for a single look there is nothing to see.
+        let version = client.apiserver_version().await;
+        version.map_err(|error| RunError::Unreachable(describe_error(&error)))?;
+    }
     let manager = Manager::new(client.clone(), Options::new());
     let hooks = hook_client(client.clone());
     let mut tasks = Vec::new();

@@ -21,6 +21,7 @@ use windlass_hooks::transport::{Endpoint, InProcess, boxed};
 use windlass_store::Store;
 use windlass_version::Version;
 
+use crate::implementer::{Reply as TakeOverReply, SimulatedImplementer};
 use crate::live::LiveTransport;
 use crate::updater::SimulatedUpdater;
 use crate::world::World;
@@ -180,6 +181,12 @@ impl SimulatedExtension {
     /// [`SimulatedUpdater::config`].
     pub fn add_updater(&self, name: &str) -> SimulatedUpdater {
         SimulatedUpdater::add_to(&self.transport, name)
+    }
+
+    /// Adds an extension of another name beside it, which takes over whole updates or refuses to. It has to be registered,
+    /// with [`SimulatedImplementer::config`].
+    pub fn add_implementer(&self, name: &str, reply: TakeOverReply) -> SimulatedImplementer {
+        SimulatedImplementer::add_to(&self.transport, name, reply)
     }
 
     /// Lets a hook ask to wait so many times, each time for so many seconds.

@@ -6,6 +6,7 @@
 
 mod chronicle;
 mod extension;
+mod implementer;
 mod live;
 mod manifests;
 mod population;
@@ -20,6 +21,7 @@ mod world;
 
 pub use chronicle::Chronicle;
 pub use extension::{HookRecord, Misbehaviour, SimulatedExtension};
+pub use implementer::{Reply, SimulatedImplementer, TakeOverCall};
 pub use manifests::{ClusterManifests, Startup, WorkerGroup};
 pub use population::{Bounds, Counts, Limits, Population, Step, StepEvent};
 pub use progress::{is_complete, is_settled};

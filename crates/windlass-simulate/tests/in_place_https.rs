@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
@@ -11,13 +13,18 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use windlass_api::Object;
 use windlass_api::cluster::Machine;
 use windlass_apiserver::{ApiServer, Clock};
 use windlass_dev::Provider;
+use windlass_extension::hooks::{
+    ExternalUpdate, ExternalUpdateRequest, ExternalUpdateResponse, MachineObjects,
+};
+use windlass_extension::{Context, DevelopmentCertificate, Extension, Server, Tls};
 use windlass_hooks::HookClient;
 use windlass_hooks::transport::{HttpsTransport, boxed};
 use windlass_plane::Plane;
-use windlass_reconcile::{Manager, Options};
+use windlass_reconcile::{Manager, Options, Running};
 use windlass_simulate::{Amount, ClusterManifests, Startup, WorkerGroup};
 use windlass_store::{History, Store};
 
@@ -52,10 +59,8 @@ async fn updater(state: &Path) -> (Child, Value) {
     (child, config)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_example_updates_workers_in_place_over_https() {
-    let state = std::env::temp_dir().join(format!("windlass-in-place-{}", std::process::id()));
-    let (mut child, config) = updater(&state).await;
+/// An API with all controllers, which call extensions over HTTPS.
+async fn management_plane() -> (Client, Running) {
     let server =
         ApiServer::start(Store::in_memory(History::default()), windlass_apiserver::Options::new()).await;
     let server = server.unwrap();
@@ -68,7 +73,89 @@ async fn the_example_updates_workers_in_place_over_https() {
     let hooks = HookClient::builder(boxed(HttpsTransport::new())).build();
     let plane = Plane { client: client.clone(), hooks, provider: Some(Provider::new(Clock::system(), 1)) };
     plane.register(&manager);
-    let running = manager.start();
+    (client, manager.start())
+}
+
+/// An implementer that is written with the SDK: it takes over updates of MachineDeployments, and does them in the background.
+fn implementer(client: Client, asked: Arc<AtomicUsize>) -> Extension {
+    let take_over = move |_: Context, request: ExternalUpdateRequest| {
+        let (client, asked) = (client.clone(), Arc::clone(&asked));
+        async move {
+            asked.fetch_add(1, Ordering::SeqCst);
+            if request.owner.kind != "MachineDeployment" {
+                return ExternalUpdateResponse::refuse("only workers");
+            }
+            tokio::spawn(async move {
+                for machine in &request.machines {
+                    bring_to(&client, machine, &request.desired).await;
+                }
+            });
+            ExternalUpdateResponse::accept("one after the other")
+        }
+    };
+    Extension::new("night-shift").on(ExternalUpdate, "take-over", take_over).build().unwrap()
+}
+
+/// Writes what is desired into the objects of a Machine, the Machine last.
+async fn bring_to(client: &Client, machine: &Object, desired: &MachineObjects) {
+    let name =
+        |pointer: &str| machine.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let parts = [
+        (Some(&desired.infrastructure_machine), name("/spec/infrastructureRef/name")),
+        (desired.bootstrap_config.as_ref(), name("/spec/bootstrap/configRef/name")),
+        (Some(&desired.machine), name("/metadata/name")),
+    ];
+    for (desired, name) in parts {
+        let Some(desired) = desired else { continue };
+        let version = desired.pointer("/apiVersion").and_then(Value::as_str).unwrap();
+        let (group, version) = version.split_once('/').unwrap();
+        let gvk = kube::api::GroupVersionKind::gvk(group, version, desired.kind().unwrap());
+        let resource = kube::api::ApiResource::from_gvk(&gvk);
+        let api: Api<kube::api::DynamicObject> = Api::default_namespaced_with(client.clone(), &resource);
+        let mut patch = json!({"spec": desired.spec()});
+        if let Some(metadata) = desired.pointer("/metadata") {
+            patch["metadata"] = metadata.clone();
+        }
+        api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_implementer_made_with_the_sdk_takes_over_an_update_over_https() {
+    let (client, running) = management_plane().await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let certificate = DevelopmentCertificate::generate(["127.0.0.1"]).unwrap();
+    let server = Server::new(implementer(client.clone(), Arc::clone(&asked)), Tls::development(certificate));
+    let server = server.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let config: Value = serde_saphyr::from_str(&server.manifest("127.0.0.1")).unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(server.run_until(async {
+        let _ = stopped.await;
+    }));
+
+    let group = WorkerGroup::new("w", 2);
+    let manifests = ClusterManifests::new("c", "v1.33.0", 1)
+        .startup(Startup { vm: 0.0, node: 0.0, jitter: 0.0 })
+        .workers(group.clone());
+    apply(&client, &[config]).await;
+    apply(&client, &manifests.objects()).await;
+    let before = until_all_run(&client, "v1.33.0").await;
+    let mut changed = manifests.worker_objects(&group.version("v1.33.1"));
+    changed[2]["spec"]["rollout"]["strategy"] = json!({"type": "External"});
+    apply(&client, &changed).await;
+    let after = until_all_run(&client, "v1.33.1").await;
+    assert_eq!(after, before, "the same machines");
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    running.stop(Duration::from_secs(30)).await;
+    drop(stop);
+    serving.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_example_updates_workers_in_place_over_https() {
+    let state = std::env::temp_dir().join(format!("windlass-in-place-{}", std::process::id()));
+    let (mut child, config) = updater(&state).await;
+    let (client, running) = management_plane().await;
 
     let group = WorkerGroup::new("w", 2).rolling_update(Amount::Number(0), Amount::Number(1));
     let manifests = ClusterManifests::new("c", "v1.33.0", 1)

@@ -32,6 +32,11 @@ pub(crate) fn start(level: &str, format: LogFormat) -> Result<(), Failure> {
         true => targets,
         false => targets.with_target(name, LevelFilter::WARN),
     });
+    // What it says of requests that fail, those who made them say too, and better.
+    let targets = match level.contains("kube_client") {
+        true => targets,
+        false => targets.with_target("kube_client", LevelFilter::OFF),
+    };
     let registry = tracing_subscriber::registry().with(targets);
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let started = match format {

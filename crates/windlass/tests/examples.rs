@@ -252,8 +252,16 @@ fn pages_name_flags_that_there_are() {
     let mut checked = 0;
     for (page, line, words) in named_in_pages() {
         // Flags of other programs, and of the examples.
-        let others =
-            ["kubectl", "cargo bench", "cargo build", "podman", "valgrind", "--example", "-- --seconds"];
+        let others = [
+            "kubectl",
+            "cargo bench",
+            "cargo build",
+            "cargo xtask",
+            "podman",
+            "valgrind",
+            "--example",
+            "-- --seconds",
+        ];
         if others.iter().any(|other| words.contains(other)) {
             continue;
         }

@@ -4,13 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use windlass_extension::hooks::{
-    BeforeClusterUpgrade, BeforeClusterUpgradeRequest, BeforeClusterUpgradeResponse, HookResponse,
-    RetryResponse,
+    BeforeClusterUpgrade, BeforeClusterUpgradeRequest, BeforeClusterUpgradeResponse, CanUpdateMachine,
+    CanUpdateMachineRequest, CanUpdateMachineResponse, CanUpdateMachineSet, CanUpdateMachineSetRequest,
+    CanUpdateMachineSetResponse, HookResponse, Patch, RetryResponse, UpdateMachine, UpdateMachineRequest,
+    UpdateMachineResponse,
 };
 use windlass_extension::{Context, DevelopmentCertificate, Extension, Handler, Server, Tls};
 
@@ -20,6 +22,22 @@ async fn gate(_: Context, request: BeforeClusterUpgradeRequest) -> BeforeCluster
         Some("broken") => HookResponse::failure("quota exceeded for team a"),
         _ => RetryResponse::blocking(format!("waiting for {}", request.to_kubernetes_version), 30),
     }
+}
+
+/// Covers versions of machines, and nothing else.
+async fn can_update_machine(_: Context, request: CanUpdateMachineRequest) -> CanUpdateMachineResponse {
+    let version = request.desired.machine.pointer("/spec/version").cloned();
+    let patch = Patch::json_merge_patch(&json!({"spec": {"version": version}}));
+    CanUpdateMachineResponse { machine_patch: Some(patch), ..HookResponse::success() }
+}
+
+async fn can_update_machine_set(
+    _: Context,
+    request: CanUpdateMachineSetRequest,
+) -> CanUpdateMachineSetResponse {
+    let version = request.desired.machine_set.pointer("/spec/template/spec/version").cloned();
+    let patch = Patch::json_merge_patch(&json!({"spec": {"template": {"spec": {"version": version}}}}));
+    CanUpdateMachineSetResponse { machine_set_patch: Some(patch), ..HookResponse::success() }
 }
 
 /// An extension that serves while the test runs, and a directory with its manifest.
@@ -35,6 +53,11 @@ impl Live {
         let directory = tempfile::tempdir().unwrap();
         let extension = Extension::new("gatekeeper")
             .on(BeforeClusterUpgrade, Handler::named("gate").timeout_seconds(5), gate)
+            .on(CanUpdateMachine, "can-update-machine", can_update_machine)
+            .on(CanUpdateMachineSet, "can-update-machine-set", can_update_machine_set)
+            .on(UpdateMachine, "update-machine", async |_, _: UpdateMachineRequest| {
+                UpdateMachineResponse::failure("a plan updates nothing")
+            })
             .build()
             .unwrap();
         let certificate = DevelopmentCertificate::generate(["127.0.0.1"]).unwrap();
@@ -145,9 +168,9 @@ fn wrong_input_names_what_is_wrong() {
         (&["call", "Discovery", "--config", "list.yaml"], 2, "list.yaml: not an ExtensionConfig"),
         (&["call", "Discovery", "--config", "both.yaml"], 2, "spec.clientConfig.url"),
         (
-            &["call", "UpdateMachine", "--config", "extensionconfig.yaml"],
+            &["call", "GenerateUpgradePlan", "--config", "extensionconfig.yaml"],
             1,
-            "has no handler of UpdateMachine",
+            "has no handler of GenerateUpgradePlan",
         ),
         (
             &[&CALL[..], &["--request", "wrong.yaml"]].concat(),
@@ -172,7 +195,7 @@ fn the_openapi_document_is_printed_as_yaml_and_json() {
     let (_, json, _) = extension(Path::new("."), &["openapi", "-o", "json", "--document-version", "book"]);
     let document: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(document["info"]["version"], "book");
-    assert_eq!(document["paths"].as_object().unwrap().len(), 17);
+    assert_eq!(document["paths"].as_object().unwrap().len(), 18);
 }
 
 #[test]
@@ -221,4 +244,116 @@ fn what_is_wrong_is_found_and_ends_with_an_exit_code() {
         assert_eq!(got, Some(code), "{arguments:?}: {stdout}{stderr}");
         assert!(stdout.contains(says) || stderr.contains(says), "{arguments:?}: {stdout}{stderr}");
     }
+}
+
+/// A control plane of one machine, in a newer version or also with another file.
+fn control_plane(files: &str) -> String {
+    format!(
+        r#"---
+apiVersion: controlplane.cluster.x-k8s.io/v1beta2
+kind: KubeadmControlPlane
+metadata: {{name: cp, namespace: default}}
+spec:
+  replicas: 1
+  version: v1.33.1
+  kubeadmConfigSpec: {{files: {files}}}
+  machineTemplate:
+    spec: {{infrastructureRef: {{apiGroup: infrastructure.cluster.x-k8s.io, kind: DevMachineTemplate, name: cp}}}}
+---
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Machine
+metadata: {{name: cp-a, namespace: default, labels: {{cluster.x-k8s.io/control-plane-name: cp}}}}
+spec:
+  clusterName: c1
+  version: v1.33.0
+  bootstrap: {{configRef: {{apiGroup: bootstrap.cluster.x-k8s.io, kind: KubeadmConfig, name: cp-a}}}}
+  infrastructureRef: {{apiGroup: infrastructure.cluster.x-k8s.io, kind: DevMachine, name: cp-a}}
+---
+apiVersion: bootstrap.cluster.x-k8s.io/v1beta2
+kind: KubeadmConfig
+metadata: {{name: cp-a, namespace: default}}
+spec: {{joinConfiguration: {{controlPlane: {{}}}}, clusterConfiguration: {{featureGates: {{ControlPlaneKubeletLocalMode: true}}}}}}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: DevMachine
+metadata: {{name: cp-a, namespace: default}}
+spec: {{providerID: in-memory://cp-a, backend: {{inMemory: {{}}}}}}
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: DevMachineTemplate
+metadata: {{name: cp, namespace: default}}
+spec: {{template: {{spec: {{backend: {{inMemory: {{}}}}}}}}}}
+"#
+    )
+}
+
+#[test]
+fn what_would_be_updated_in_place_is_asked_of_live_extensions() {
+    let live = Live::start();
+    let config = std::fs::read_to_string(live.directory.path().join("extensionconfig.yaml")).unwrap();
+    let plan = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(["plan", "--in-place"])
+            .args(arguments)
+            .current_dir(live.directory.path())
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    let workers = std::fs::read_to_string("tests/scenarios/in-place.yaml").unwrap();
+    live.file("covered.yaml", &format!("{config}\n{}", control_plane("[]")));
+    let (code, shown, error) = plan(&["-f", "covered.yaml"]);
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    assert_eq!(
+        shown,
+        "Machine cp-a of KubeadmControlPlane cp: updated in place\n  \
+         Machine spec.version: can-update-machine.gatekeeper\n"
+    );
+
+    let more = control_plane("[{path: /etc/motd, content: hello}]");
+    live.file("open.yaml", &format!("{config}\n{more}---\n{workers}"));
+    let (code, shown, _) = plan(&["-f", "open.yaml", "-o", "json"]);
+    assert_eq!(code, Some(0));
+    assert!(!shown.contains("hello"), "values are never shown: {shown}");
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let answers: Vec<(&str, Option<bool>)> = shown
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|answer| (answer["subject"].as_str().unwrap(), answer["canUpdateInPlace"].as_bool()))
+        .collect();
+    assert_eq!(
+        answers,
+        [
+            ("MachineSet web-x7k2p of MachineDeployment web", Some(false)),
+            ("Machine cp-a of KubeadmControlPlane cp", Some(false)),
+        ]
+    );
+    let covered = |answer: &Value| -> Vec<(String, Option<String>)> {
+        let fields = answer["fields"].as_array().unwrap().iter();
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        fields.map(|field| (text(&field["field"]).unwrap(), text(&field["coveredBy"]))).collect()
+    };
+    let by = |handler: &str| Some(format!("{handler}.gatekeeper"));
+    let machine = covered(&shown[1]);
+    assert!(machine.contains(&("Machine spec.version".to_owned(), by("can-update-machine"))), "{machine:?}");
+    assert!(machine.iter().any(|(field, by)| field.starts_with("KubeadmConfig spec.files") && by.is_none()));
+    let set = covered(&shown[0]);
+    let version = "MachineSet spec.template.spec.version".to_owned();
+    assert!(set.contains(&(version, by("can-update-machine-set"))), "{set:?}");
+
+    // Only what is missing is named.
+    let (code, _, error) = plan(&[]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("--filename") && !error.contains("--from"), "{error}");
+    // An extension that is down is an error, not a verdict.
+    let directory = live.stop();
+    let output = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["plan", "--in-place", "-f", "covered.yaml"])
+        .current_dir(directory.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("extension gatekeeper"));
 }

@@ -189,6 +189,21 @@ async fn a_dry_run_says_what_it_would_write_and_writes_nothing() {
     assert!(leases.get_opt("windlass").await.unwrap().is_none(), "nobody is elected for that");
 }
 
+#[test]
+fn a_dry_run_without_an_api_says_why_and_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(serve(directory.path()));
+    let arguments = ["run", "--kubeconfig", "kubeconfig", "--dry-run"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+    let output = command.args(arguments).current_dir(directory.path()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.starts_with("error: the API does not answer: ") && said.contains("onnection refused"),
+        "{said}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn webhooks_refuse_what_the_rules_refuse() {
     let directory = tempfile::tempdir().unwrap();

@@ -39,6 +39,8 @@ pub enum Hook {
     DiscoverVariables,
     /// Which handlers an extension has. The only hook that has no handler name in its path.
     Discovery,
+    /// Take over the update of the Machines of one owner. Only with strategy `External`.
+    ExternalUpdate,
     /// Patches for the templates of a topology.
     GeneratePatches,
     /// The versions an upgrade goes through.
@@ -51,7 +53,7 @@ pub enum Hook {
 
 impl Hook {
     /// Every hook, in the order in which the Runtime SDK documents them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Discovery,
         Self::BeforeClusterCreate,
         Self::AfterControlPlaneInitialized,
@@ -69,6 +71,7 @@ impl Hook {
         Self::CanUpdateMachine,
         Self::CanUpdateMachineSet,
         Self::UpdateMachine,
+        Self::ExternalUpdate,
     ];
 
     /// The name in CamelCase, as discovery and the pending-hooks annotation spell it.
@@ -98,6 +101,7 @@ impl Hook {
             Self::CanUpdateMachineSet => ("CanUpdateMachineSet", "canupdatemachineset"),
             Self::DiscoverVariables => ("DiscoverVariables", "discovervariables"),
             Self::Discovery => ("Discovery", "discovery"),
+            Self::ExternalUpdate => ("ExternalUpdate", "externalupdate"),
             Self::GeneratePatches => ("GeneratePatches", "generatepatches"),
             Self::GenerateUpgradePlan => ("GenerateUpgradePlan", "generateupgradeplan"),
             Self::UpdateMachine => ("UpdateMachine", "updatemachine"),
@@ -122,9 +126,10 @@ impl Hook {
                 HookTag::TopologyMutation
             }
             Self::GenerateUpgradePlan => HookTag::ChainedUpgrade,
-            Self::CanUpdateMachine | Self::CanUpdateMachineSet | Self::UpdateMachine => {
-                HookTag::InPlaceUpdate
-            }
+            Self::CanUpdateMachine
+            | Self::CanUpdateMachineSet
+            | Self::UpdateMachine
+            | Self::ExternalUpdate => HookTag::InPlaceUpdate,
         }
     }
 
@@ -137,7 +142,7 @@ impl Hook {
     pub const fn may_block(self) -> bool {
         match self.tag() {
             HookTag::Lifecycle => !matches!(self, Self::AfterControlPlaneInitialized),
-            HookTag::InPlaceUpdate => matches!(self, Self::UpdateMachine),
+            HookTag::InPlaceUpdate => matches!(self, Self::UpdateMachine | Self::ExternalUpdate),
             HookTag::Discovery | HookTag::TopologyMutation | HookTag::ChainedUpgrade => false,
         }
     }
@@ -303,8 +308,9 @@ impl fmt::Display for GroupVersionHook {
 mod tests {
     use super::*;
 
-    /// Name, path segment, tag, whether the response has `retryAfterSeconds`: the contract's own table.
-    const CONTRACT: [(&str, &str, &str, bool); 17] = [
+    /// Name, path segment, tag, whether the response has `retryAfterSeconds`: the contract's own table, and the hook of
+    /// strategy `External`.
+    const CONTRACT: [(&str, &str, &str, bool); 18] = [
         ("Discovery", "discovery", "Discovery", false),
         ("BeforeClusterCreate", "beforeclustercreate", "Lifecycle Hooks", true),
         ("AfterControlPlaneInitialized", "aftercontrolplaneinitialized", "Lifecycle Hooks", false),
@@ -322,6 +328,7 @@ mod tests {
         ("CanUpdateMachine", "canupdatemachine", "In-Place Update Hooks", false),
         ("CanUpdateMachineSet", "canupdatemachineset", "In-Place Update Hooks", false),
         ("UpdateMachine", "updatemachine", "In-Place Update Hooks", true),
+        ("ExternalUpdate", "externalupdate", "In-Place Update Hooks", true),
     ];
 
     #[test]

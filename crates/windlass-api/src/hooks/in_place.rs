@@ -86,7 +86,8 @@ hook_response! {
         /// `boostrapConfigPatch`, unless the right spelling says something.
         #[serde(skip_serializing_if = "Patch::is_omitted")]
         pub bootstrap_config_patch: Option<Patch>,
-        /// Whether the Machine serves nobody while it is updated. Absent means that it does not.
+        /// Whether the Machine serves nobody while it is updated. Absent means that it does not. Windlass counts on that
+        /// in any case.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub affects_availability: Option<bool>,
     }
@@ -107,7 +108,8 @@ hook_response! {
         /// misspelt `boostrapConfigTemplatePatch`, unless the right spelling says something.
         #[serde(skip_serializing_if = "Patch::is_omitted")]
         pub bootstrap_config_template_patch: Option<Patch>,
-        /// Whether Machines serve nobody while they are updated. Absent means that they do not.
+        /// Whether Machines serve nobody while they are updated. Absent means that they do not. Windlass counts on that
+        /// in any case.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub affects_availability: Option<bool>,
     }
@@ -116,20 +118,6 @@ hook_response! {
 hook_response! {
     /// Blocking means that the update is under way; success without a retry time, that it is done.
     pub struct UpdateMachineResponse for UpdateMachine, may block
-}
-
-impl CanUpdateMachineResponse {
-    /// Whether Machines count as unavailable during the update, which is so unless an extension denies it.
-    pub fn makes_unavailable(&self) -> bool {
-        self.affects_availability.unwrap_or(true)
-    }
-}
-
-impl CanUpdateMachineSetResponse {
-    /// Whether Machines count as unavailable during the update, which is so unless an extension denies it.
-    pub fn makes_unavailable(&self) -> bool {
-        self.affects_availability.unwrap_or(true)
-    }
 }
 
 // An alias would make a response with both spellings an error, and an extension that wants to be
@@ -281,24 +269,6 @@ mod tests {
         );
         assert_eq!(serde_json::to_string(&response).unwrap(), wire);
         assert_eq!(serde_json::from_str::<CanUpdateMachineSetResponse>(wire).unwrap(), response);
-    }
-
-    #[test]
-    fn machines_count_as_unavailable_unless_denied() {
-        for (wire, expected) in [
-            (json!({}), true),
-            (json!({"affectsAvailability": null}), true),
-            (json!({"affectsAvailability": true}), true),
-            (json!({"affectsAvailability": false}), false),
-        ] {
-            let machine: CanUpdateMachineResponse = serde_json::from_value(wire.clone()).unwrap();
-            let set: CanUpdateMachineSetResponse = serde_json::from_value(wire.clone()).unwrap();
-            assert_eq!(
-                (machine.makes_unavailable(), set.makes_unavailable()),
-                (expected, expected),
-                "{wire}"
-            );
-        }
     }
 
     #[test]

@@ -13,6 +13,7 @@
 
 mod decode;
 mod discovery;
+mod external_update;
 mod hook;
 mod in_place;
 mod lifecycle;
@@ -24,6 +25,7 @@ pub(crate) mod wire;
 
 pub use self::decode::{decode, decode_lenient, decode_value};
 pub use self::discovery::{Discovery, DiscoveryRequest, DiscoveryResponse, ExtensionHandler, FailurePolicy};
+pub use self::external_update::{ExternalUpdate, ExternalUpdateRequest, ExternalUpdateResponse, UpdateOwner};
 pub use self::hook::{GroupVersionHook, Hook, HookTag, UnknownHook};
 pub use self::in_place::{
     CanUpdateMachine, CanUpdateMachineRequest, CanUpdateMachineResponse, CanUpdateMachineSet,

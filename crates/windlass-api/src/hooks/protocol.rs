@@ -166,6 +166,7 @@ mod tests {
             check::<CanUpdateMachine>(),
             check::<CanUpdateMachineSet>(),
             check::<UpdateMachine>(),
+            check::<ExternalUpdate>(),
         ];
         assert_eq!(checked, Hook::ALL);
     }

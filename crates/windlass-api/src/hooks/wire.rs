@@ -164,15 +164,18 @@ macro_rules! hook_response {
     (
         $(#[$meta:meta])*
         pub struct $Name:ident for $Hook:ident, may block
+        $( { $( $(#[$field_meta:meta])* pub $field:ident: $Type:ty, )* } )?
     ) => {
         crate::hooks::wire::hook_response! {
             @declare [$(#[$meta])*] $Name $Hook [
                 /// 0 lets the caller go on; more makes it wait and call again after about that long.
                 /// Always emitted, because Go clients read its absence as 0 but the schema requires it.
                 pub retry_after_seconds: i32,
-            ] []
+            ] [$( $( $(#[$field_meta])* pub $field: $Type, )* )?]
         }
-        crate::hooks::wire::hook_response! { @implement $Name $Hook [retry_after_seconds] [] }
+        crate::hooks::wire::hook_response! {
+            @implement $Name $Hook [retry_after_seconds] [$( $( $field )* )?]
+        }
 
         impl crate::hooks::RetryResponse for $Name {}
     };

@@ -352,6 +352,53 @@ pub(super) const COMPONENTS: &[Component] = &[
         &[TYPE_META, STATUS, RETRY],
     ),
     component(
+        "ExternalUpdateRequest",
+        "The request of ExternalUpdate.",
+        &[
+            TYPE_META,
+            SETTINGS,
+            CLUSTER,
+            &[
+                always("owner", named("UpdateOwner"), "Who owns the Machines and asks for the update."),
+                always(
+                    "machines",
+                    List(&Ref(Package::Cluster, "Machine")),
+                    "The Machines that are not as desired yet, as they are.",
+                ),
+                required(
+                    "desired",
+                    named("ExternalUpdateRequestObjects"),
+                    "What each of them, its infrastructure and its bootstrap config shall be. They have no names.",
+                ),
+            ],
+        ],
+    ),
+    component("ExternalUpdateRequestObjects", "A Machine and what belongs to it.", &[MACHINE_OBJECTS]),
+    component(
+        "UpdateOwner",
+        "A MachineDeployment or a control plane.",
+        &[&[
+            always("apiVersion", Text, "Group and version of the object."),
+            always("kind", Text, "Kind of the object."),
+            always("namespace", Text, "Namespace of the object."),
+            always("name", Text, "Name of the object."),
+        ]],
+    ),
+    component(
+        "ExternalUpdateResponse",
+        "The response of ExternalUpdate. With a retry time the caller asks again after it; a refusal then withdraws what \
+         was accepted.",
+        &[
+            TYPE_META,
+            STATUS,
+            RETRY,
+            &[
+                always("accepted", Bool, "Whether the extension takes over the update."),
+                optional("reason", Text, "Why not, or what it is doing. Shown to people."),
+            ],
+        ],
+    ),
+    component(
         "Patch",
         "A patch of an object.",
         &[&[

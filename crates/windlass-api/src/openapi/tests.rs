@@ -36,6 +36,9 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("DiscoveryRequest", &[]),
     ("DiscoveryResponse", &["status"]),
     ("ExtensionHandler", &["name", "requestHook"]),
+    ("ExternalUpdateRequest", &["cluster", "owner", "machines", "desired"]),
+    ("ExternalUpdateRequestObjects", &["machine", "infrastructureMachine"]),
+    ("ExternalUpdateResponse", &["status", "retryAfterSeconds", "accepted"]),
     ("GeneratePatchesRequest", &["items"]),
     ("GeneratePatchesRequestItem", &["uid", "holderReference", "object"]),
     ("GeneratePatchesResponse", &["status"]),
@@ -48,6 +51,7 @@ const REQUIRED: &[(&str, &[&str])] = &[
     ("UpdateMachineRequest", &["desired"]),
     ("UpdateMachineRequestObjects", &["machine", "infrastructureMachine"]),
     ("UpdateMachineResponse", &["status", "retryAfterSeconds"]),
+    ("UpdateOwner", &["apiVersion", "kind", "namespace", "name"]),
     ("UpgradeStep", &["version"]),
     ("UpgradeStepInfo", &["version"]),
     ("ValidateTopologyRequest", &["items"]),
@@ -362,4 +366,5 @@ fn types_and_schemas_have_the_same_fields() {
     check_types::<CanUpdateMachine>();
     check_types::<CanUpdateMachineSet>();
     check_types::<UpdateMachine>();
+    check_types::<ExternalUpdate>();
 }

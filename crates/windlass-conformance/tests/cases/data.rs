@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use windlass_api::Hook::{
-    CanUpdateMachine, CanUpdateMachineSet, DiscoverVariables, GeneratePatches, GenerateUpgradePlan,
-    UpdateMachine, ValidateTopology,
+    CanUpdateMachine, CanUpdateMachineSet, DiscoverVariables, ExternalUpdate, GeneratePatches,
+    GenerateUpgradePlan, UpdateMachine, ValidateTopology,
 };
 use windlass_conformance::Rule;
 
@@ -101,6 +101,7 @@ pub(crate) fn plans() -> Vec<Case> {
 pub(crate) fn in_place() -> Vec<Case> {
     let machine = |expected: &'static [Rule]| Case::new(expected, &[CanUpdateMachine]);
     let update = |expected: &'static [Rule]| Case::new(expected, &[UpdateMachine]);
+    let external = |expected: &'static [Rule]| Case::new(expected, &[ExternalUpdate]);
     let patch = |document: Value| {
         let patch = json!({"patchType": "JSONMergePatch", "patch": encoded(&document)});
         json!({"status": "Success", "machinePatch": patch})
@@ -120,6 +121,13 @@ pub(crate) fn in_place() -> Vec<Case> {
         }),
         update(&[Rule::UpdateRestarts])
             .calls(move |ask, _| if ask.nth % 2 == 0 { Reply::json(&blocking(5)) } else { done() }),
+        external(&[Rule::HookOfWindlassOnly, Rule::AcceptedNotSaid]).answering(json!({"status": "Success"})),
+        external(&[Rule::HookOfWindlassOnly, Rule::RefusalWithoutReason])
+            .answering(json!({"status": "Success", "accepted": false})),
+        external(&[Rule::HookOfWindlassOnly, Rule::AcceptanceForgotten]).calls(|ask, reply| {
+            let accepted = json!({"status": "Success", "accepted": true, "reason": "on it"});
+            if ask.nth % 2 == 0 { Reply::json(&accepted) } else { reply }
+        }),
         update(&[Rule::UpdateFailsWhenRepeated])
             .calls(|ask, reply| if ask.nth % 2 == 0 { reply } else { failure("an update is running") }),
     ]

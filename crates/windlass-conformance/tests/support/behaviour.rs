@@ -61,6 +61,12 @@ pub(crate) fn well_behaved(ask: &Ask) -> Reply {
             "machineSetPatch",
             |version| json!({"spec": {"template": {"spec": {"version": version}}}}),
         ),
+        Hook::ExternalUpdate if ask.value["settings"]["block"] == "true" => {
+            json!({"status": "Success", "accepted": true, "reason": "on it", "retryAfterSeconds": 30})
+        }
+        Hook::ExternalUpdate => {
+            json!({"status": "Success", "accepted": false, "reason": "not mine", "retryAfterSeconds": 0})
+        }
         _ if hook.may_block() && ask.value["settings"]["block"] == "true" => blocking(30),
         _ if hook.may_block() => json!({"status": "Success", "retryAfterSeconds": 0}),
         _ => json!({"status": "Success"}),

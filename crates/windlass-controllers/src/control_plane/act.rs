@@ -99,7 +99,7 @@ impl ControlPlaneReconciler {
                 );
             }
             // Whoever could be asked was asked before the decision.
-            Action::AskInPlace { .. } => {}
+            Action::AskInPlace { .. } | Action::AskExternal => {}
         }
         Ok(())
     }

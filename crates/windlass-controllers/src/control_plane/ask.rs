@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use windlass_api::Object;
@@ -21,6 +22,10 @@ pub(super) struct Decided {
     pub(super) decision: Decision,
     /// What there is to say about updating Machines in place.
     pub(super) said: Said,
+    /// What there is to say about others who could take over.
+    pub(super) take_over: Said,
+    /// When to look again because of them.
+    pub(super) again: Option<Timestamp>,
     /// The extensions that update the Machine whose update is started.
     pub(super) extensions: Vec<String>,
 }
@@ -34,6 +39,7 @@ impl ControlPlaneReconciler {
         observed: &mut Observed,
     ) -> Result<Decided, ControlPlaneError> {
         let now = scene.context.now();
+        let mut others = self.standing(scene, machines, observed).await?;
         let mut decision = decide(observed, now);
         let mut found: Vec<(String, Found)> = Vec::new();
         let mut extensions = Vec::new();
@@ -52,6 +58,10 @@ impl ControlPlaneReconciler {
             found.extend(answer.map(|found| (format!("Machine {name}"), found)));
             decision = decide(observed, now);
         }
+        if decision.step == Step::Act(Action::AskExternal) {
+            others.ask(self, scene, machines, observed).await?;
+            decision = decide(observed, now);
+        }
         // Also where a Machine is added first people want to know what becomes of the others.
         if let Step::Act(Action::Join { reason: JoinReason::Rollout, .. }) = &decision.step {
             let outdated = observed.machines.iter().filter(|machine| machine.needs_rollout());
@@ -68,7 +78,7 @@ impl ControlPlaneReconciler {
             None if over => Said::Nothing,
             None => Said::AsBefore,
         };
-        Ok(Decided { decision, said, extensions })
+        Ok(Decided { decision, said, take_over: others.said, again: others.again, extensions })
     }
 
     /// Asks about one Machine; none if there is nobody to be asked.

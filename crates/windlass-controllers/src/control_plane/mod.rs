@@ -12,6 +12,7 @@ mod health;
 mod in_place;
 mod parts;
 mod report;
+mod take_over;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -294,7 +295,7 @@ impl ControlPlaneReconciler {
         match problem {
             Some(error) => Err(error),
             None if !told => Ok(Outcome::after(PACE)),
-            None => Ok(next_look(&observed, decision)),
+            None => Ok(next_look(&observed, decision).or(again(decided.again, scene.context.now()))),
         }
     }
 
@@ -357,6 +358,12 @@ impl ControlPlaneReconciler {
         self.certified.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
         self.maintained.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
     }
+}
+
+/// When somebody who has taken over wants to be asked again.
+fn again(at: Option<Timestamp>, now: Timestamp) -> Outcome {
+    let until = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+    until.map_or_else(Outcome::done, |until| Outcome::after(until.max(PACE)))
 }
 
 /// When to look again: when what is waited for says so, and at the workload cluster from time to time.

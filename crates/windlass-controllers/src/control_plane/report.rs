@@ -17,6 +17,8 @@ use windlass_engine::control_plane::conditions::{self, MachineConditions};
 use windlass_engine::control_plane::{
     Decision, Observed, ObservedMachine, RemediationOutcome, Step, WaitingOn, desired,
 };
+use windlass_engine::external_update::EXTERNAL_UPDATE;
+use windlass_engine::in_place::CAN_UPDATE_IN_PLACE;
 use windlass_engine::versions;
 use windlass_reconcile::{Context, EventType, WriteError};
 
@@ -157,7 +159,8 @@ fn status(
     for finding in findings {
         condition::set(&mut all, finding, generation, now);
     }
-    decided.said.write(&mut all, generation, now);
+    decided.said.write(CAN_UPDATE_IN_PLACE, &mut all, generation, now);
+    decided.take_over.write(EXTERNAL_UPDATE, &mut all, generation, now);
     let counters = conditions::counters(views);
     let counted = versions::of_machines(
         machines.iter().map(|machine| (kubelet(machine), Some(machine.spec.version.as_str()))),

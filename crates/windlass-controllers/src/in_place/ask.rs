@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_api::RegisteredName;
 use windlass_api::hooks::{
@@ -154,17 +154,7 @@ fn key(
     namespace: &str,
     composition: &Composition,
 ) -> String {
-    let registered = handlers.iter().filter_map(|handler| hooks.registry().get(handler.as_str()));
-    let registered: Vec<_> = registered
-        .map(|handler| {
-            json!([
-                handler.name.as_str(),
-                handler.client_config.as_ref(),
-                handler.settings.as_ref(),
-                handler.timeout.as_millis().to_string()
-            ])
-        })
-        .collect();
+    let registered: Vec<_> = handlers.iter().map(|handler| registration(hooks, handler)).collect();
     let updaters: Vec<&str> = updaters.iter().map(RegisteredName::as_str).collect();
     let level = composition.level();
     let states = [composition.current().content(level), composition.desired().content(level)];
@@ -176,4 +166,16 @@ fn key(
         hasher.finish()
     };
     format!("{:016x}{:016x}", hash(0), hash(1))
+}
+
+/// Where a handler is and with which settings.
+pub(super) fn registration(hooks: &HookClient, handler: &RegisteredName) -> Value {
+    hooks.registry().get(handler.as_str()).map_or(Value::Null, |handler| {
+        json!([
+            handler.name.as_str(),
+            handler.client_config.as_ref(),
+            handler.settings.as_ref(),
+            handler.timeout.as_millis().to_string()
+        ])
+    })
 }

@@ -3,9 +3,11 @@
 //! What their answers mean is decided in [`windlass_engine::in_place`]; here they are called.
 
 mod ask;
+mod take_over;
 mod update;
 
 pub use ask::InPlaceError;
+pub(crate) use take_over::{Update, desired_part, forget_record, record_of};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -20,6 +20,8 @@ pub(super) struct Roll<'a> {
     pub(super) deployment: &'a MachineDeployment,
     pub(super) sets: &'a [&'a MachineSet],
     pub(super) fresh: &'a FreshSet,
+    /// The old MachineSets that have machines to be updated.
+    pub(super) questions: &'a [String],
 }
 
 /// What extensions said.
@@ -43,13 +45,9 @@ impl Asked {
 
 impl Deployments {
     /// Asks about each of some old MachineSets. Where nobody could be asked, that is the answer, and nothing is said.
-    pub(super) async fn ask(
-        &self,
-        roll: &Roll<'_>,
-        roles: &Roles,
-        questions: &[String],
-    ) -> Result<Asked, WorkerError> {
+    pub(super) async fn ask(&self, roll: &Roll<'_>, roles: &Roles) -> Result<Asked, WorkerError> {
         let mut asked = Asked::default();
+        let questions = roll.questions;
         if questions.is_empty() {
             return Ok(asked);
         }
@@ -122,7 +120,7 @@ impl Deployments {
         Ok(Ok((states.pop().unwrap_or_default(), desired)))
     }
 
-    async fn templates_of(
+    pub(super) async fn templates_of(
         &self,
         roll: &Roll<'_>,
         template: &MachineTemplateSpec,

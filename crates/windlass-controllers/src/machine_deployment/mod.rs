@@ -1,18 +1,23 @@
 //! MachineDeployment: plans the rollout of workers, and writes the sizes of its MachineSets.
 
 mod in_place;
+mod take_over;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachineSet};
 use windlass_api::conditions::{PAUSED, ROLLING_OUT, reason};
-use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_FINALIZER, MACHINE_DEPLOYMENT_NAME_LABEL};
+use windlass_api::names::{
+    CLUSTER_NAME_LABEL, EXTERNAL_UPDATE_ANNOTATION, MACHINE_DEPLOYMENT_FINALIZER,
+    MACHINE_DEPLOYMENT_NAME_LABEL,
+};
 use windlass_engine::condition::{self, Finding};
 use windlass_engine::in_place::{CAN_UPDATE_IN_PLACE, Said};
-use windlass_engine::machine_set::{is_updating, selector};
+use windlass_engine::machine_set::{annotation, is_updating, selector};
 use windlass_engine::rollout::{
     self, Blocked, Leftover, StatusFacts, controller_reference, finished_sets, in_place_questions, next_set,
     observe, plan, progress, roles,
@@ -25,7 +30,7 @@ use crate::worker_group::{
     Marks, PACE, Templates, WorkerError, adoption, controller, is_paused, owned_by_cluster, rest, select,
     uses_template, without_finalizer, write_status,
 };
-use in_place::Roll;
+use in_place::{Asked, Roll};
 
 /// How often extensions are asked again while a rollout stands still because of what they left open.
 const ASK_AGAIN: Duration = Duration::from_secs(10 * 60);
@@ -35,8 +40,8 @@ pub fn register(manager: &Manager, externals: &Externals, in_place: &InPlaceExte
     let deployments: Cache<MachineDeployment> = manager.cache();
     let (sets, machines): (Cache<MachineSet>, Cache<Machine>) = (manager.cache(), manager.cache());
     let clusters: Cache<Cluster> = manager.cache();
-    let (of_cluster, of_template) = (deployments.clone(), deployments.clone());
-    let controller = Deployments {
+    let (of_cluster, of_template, of_part) = (deployments.clone(), deployments.clone(), machines.clone());
+    let reconciler = Deployments {
         deployments: deployments.clone(),
         sets: sets.clone(),
         machines: machines.clone(),
@@ -70,13 +75,24 @@ pub fn register(manager: &Manager, externals: &Externals, in_place: &InPlaceExte
         .on_dynamic(move |object| {
             let key = ObjectKey::of(object);
             let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
+            // Whoever has taken over an update says in the objects of machines what is done.
+            let owner = controller(&object.metadata).filter(|owner| owner.kind == Machine::KIND);
+            let machine = owner.and_then(|owner| of_part.get(&ObjectKey::new(&key.namespace, &owner.name)));
+            let updated = machine.as_deref().and_then(|machine| {
+                machine.metadata.labels.as_ref()?.get(MACHINE_DEPLOYMENT_NAME_LABEL).cloned()
+            });
+            let is_its = |md: &MachineDeployment| {
+                updated.is_some()
+                    && md.metadata.name == updated
+                    && annotation(&md.metadata, EXTERNAL_UPDATE_ANNOTATION).is_some()
+            };
             let of = of_template.in_namespace(&key.namespace).into_iter();
-            of.filter(|md| uses_template(&md.spec.template, kind, &key.name))
+            of.filter(|md| is_its(md) || uses_template(&md.spec.template, kind, &key.name))
                 .map(|md| ObjectKey::of(md.as_ref()))
                 .collect()
         })
         .pace(PACE)
-        .register(controller);
+        .register(reconciler);
 }
 
 struct Deployments {
@@ -95,6 +111,10 @@ struct Looked {
     obstacles: Vec<String>,
     /// What was found out about updating machines in place.
     in_place: Said,
+    /// What came of asking others to take over the update.
+    take_over: Said,
+    /// When to look again because of them.
+    again: Option<Timestamp>,
     /// What went wrong, although there is something to say.
     failure: Option<WorkerError>,
     /// Whether MachineSets were written: what follows from it is decided at the next look.
@@ -194,22 +214,38 @@ impl Deployments {
         let sets: Vec<&MachineSet> = sets.iter().map(AsRef::as_ref).collect();
         let machines: Vec<&Machine> = machines.iter().map(AsRef::as_ref).collect();
         let fresh = next_set(deployment, &sets, &taken);
-        let observed = observe(deployment, &sets, &machines, &fresh.name, context.now())?;
+        let mut observed = observe(deployment, &sets, &machines, &fresh.name, context.now())?;
         let questions = in_place_questions(&observed);
-        let roll = Roll { context, cluster, deployment, sets: &sets, fresh: &fresh };
-        let asked = self.ask(&roll, &roles(&observed), &questions).await?;
+        let roll = Roll { context, cluster, deployment, sets: &sets, fresh: &fresh, questions: &questions };
+        let standing = self.standing(deployment, &observed).await?;
+        let mut asked = match standing.is_held() {
+            true => Asked::default(),
+            false => self.ask(&roll, &roles(&observed)).await?,
+        };
         let in_place =
             asked.said(questions.is_empty() && !machines.iter().any(|machine| is_updating(machine)));
         if let Some(failure) = asked.failure {
             let obstacles = templates.obstacles;
             return Ok(Looked { obstacles, in_place, failure: Some(failure), ..Looked::default() });
         }
-        let plan = plan(&observed, &asked.answers);
+        let others = self
+            .take_over(&roll, &machines, &templates, &standing, &mut observed, &mut asked.answers)
+            .await?;
+        if others.wait {
+            let (obstacles, take_over, again) = (templates.obstacles, others.said, others.again);
+            return Ok(Looked { obstacles, in_place, take_over, again, ..Looked::default() });
+        }
+        let mut plan = plan(&observed, &asked.answers);
+        if let Some(blocked) = &mut plan.blocked {
+            blocked.refusals = others.refusals;
+        }
         let mut looked = Looked {
             blocked: plan.blocked.clone(),
             obstacles: templates.obstacles,
             new: plan.new.as_ref().map(|new| new.name.clone()),
             in_place,
+            take_over: others.said,
+            again: others.again,
             ..Looked::default()
         };
         // What is going to happen is told before it happens.
@@ -256,6 +292,7 @@ impl Deployments {
             obstacles: &obstacles,
             blocked: found.blocked.as_ref(),
             in_place: &found.in_place,
+            take_over: &found.take_over,
             complete: error.is_none(),
             selector: selects.as_deref().unwrap_or_default(),
             now: context.now(),
@@ -280,7 +317,10 @@ impl Deployments {
         // Nothing else says that the time has come to replace machines.
         let until = deployment.spec.rollout.after.as_ref().map(|after| after.0.duration_since(context.now()));
         let wait = until.and_then(|until| Duration::try_from(until).ok()).filter(|until| !until.is_zero());
-        let wait = wait.into_iter().chain(learning).min();
+        // They say when they want to be asked again.
+        let others = found.again.map(|again| again.duration_since(context.now()));
+        let others = others.map(|until| Duration::try_from(until).unwrap_or_default().max(PACE));
+        let wait = wait.into_iter().chain(learning).chain(others).min();
         Ok(wait.map_or_else(Outcome::done, Outcome::after).resting(rest(machines.len())))
     }
 

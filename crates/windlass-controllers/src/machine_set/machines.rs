@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use windlass_api::cluster::{Machine, MachineSet};
 use windlass_api::names::{
-    IN_PLACE_EXTENSIONS_ANNOTATION, MACHINE_TEMPLATE_HASH_LABEL, PENDING_ACKNOWLEDGE_MOVE_ANNOTATION,
-    UPDATE_IN_PROGRESS_ANNOTATION,
+    HAND_OVER_UPDATED_MACHINES_ANNOTATION, IN_PLACE_EXTENSIONS_ANNOTATION, MACHINE_TEMPLATE_HASH_LABEL,
+    PENDING_ACKNOWLEDGE_MOVE_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
 };
 use windlass_engine::machine_set::{
     Candidate, Controller, Handover, annotation, belonging, controller_reference,
@@ -113,16 +113,18 @@ fn handed_over(from: &MachineSet, to: &MachineSet, machine: &Machine) -> Value {
     let kept = owners.filter(|owner| Some(&owner.uid) != from.metadata.uid.as_ref()).cloned();
     let owners: Vec<_> = kept.chain([controller_reference(to)]).collect();
     let hash = to.metadata.labels.as_ref().and_then(|labels| labels.get(MACHINE_TEMPLATE_HASH_LABEL));
-    // Who updates the machine is written down with the mark: it must be known to whoever goes on after a crash.
-    let extensions = annotation(&from.metadata, IN_PLACE_EXTENSIONS_ANNOTATION);
+    let mut annotations = json!({PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: ""});
+    // What somebody else has updated already is only counted.
+    if annotation(&from.metadata, HAND_OVER_UPDATED_MACHINES_ANNOTATION).is_none() {
+        annotations[UPDATE_IN_PROGRESS_ANNOTATION] = json!("");
+        // Who updates the machine is written down with the mark: it must be known to whoever goes on after a crash.
+        annotations[IN_PLACE_EXTENSIONS_ANNOTATION] =
+            json!(annotation(&from.metadata, IN_PLACE_EXTENSIONS_ANNOTATION));
+    }
     json!({"metadata": {
         "ownerReferences": owners,
         "labels": {MACHINE_TEMPLATE_HASH_LABEL: hash},
-        "annotations": {
-            UPDATE_IN_PROGRESS_ANNOTATION: "",
-            PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: "",
-            IN_PLACE_EXTENSIONS_ANNOTATION: extensions,
-        },
+        "annotations": annotations,
     }})
 }
 

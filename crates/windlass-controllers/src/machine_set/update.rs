@@ -11,7 +11,7 @@ use windlass_api::names::{
     PENDING_ACKNOWLEDGE_MOVE_ANNOTATION, PENDING_HOOKS_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
 };
 use windlass_engine::machine_set::{
-    Observed, annotation, updated_machine, updates_to_start, with_pending_hook,
+    Observed, annotation, arrivals_to_release, updated_machine, updates_to_start, with_pending_hook,
 };
 use windlass_reconcile::{EventType, ObjectKey};
 
@@ -30,6 +30,10 @@ impl Sets {
         machines: &[Arc<Machine>],
         observed: &Observed,
     ) -> Result<(), WorkerError> {
+        for machine in named(machines, &arrivals_to_release(observed)) {
+            let patch = json!({"metadata": {"annotations": {PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: null}}});
+            look.context.writer::<Machine>().patch_unconditionally(&ObjectKey::of(machine), patch).await?;
+        }
         let names = updates_to_start(observed);
         // Without templates nobody knows what a machine shall be; the condition names them.
         if names.is_empty() || !templates.obstacles.is_empty() {

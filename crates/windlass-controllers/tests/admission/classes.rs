@@ -155,6 +155,15 @@ async fn a_class_refers_to_templates_by_names_that_can_be_used() {
             Refused("spec.workers.machinePools[0].metadata.labels[a]", "up to 63 letters"),
         ),
         broken(
+            "External of a class",
+            &format!("{md}/rollout"),
+            json!({"strategy": {"type": "External", "fallbackRolling": {"maxSurge": "lots"}}}),
+            Refused(
+                "spec.workers.machineDeployments[0].rollout.strategy.fallbackRolling.maxSurge",
+                "a number such as 1 or a percentage such as 20% is",
+            ),
+        ),
+        broken(
             "rollouts of a class",
             &format!("{md}/rollout"),
             json!({"strategy": {"type": "OnDelete", "rollingUpdate": {"maxSurge": 1}}}),

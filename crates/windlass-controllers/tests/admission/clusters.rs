@@ -217,6 +217,21 @@ async fn what_a_cluster_says_about_machines_makes_sense() {
             ),
         ),
         broken(
+            "External with a surge",
+            &format!("{WEB}/rollout"),
+            json!({"strategy": {"type": "External", "rollingUpdate": {"maxSurge": "50%"}}}),
+            Refused(
+                "spec.topology.workers.machineDeployments[0].rollout.strategy.rollingUpdate.maxSurge",
+                "use fallbackRolling.maxSurge",
+            ),
+        ),
+        broken(
+            "External with a fallback",
+            &format!("{WEB}/rollout"),
+            json!({"strategy": {"type": "External", "fallbackRolling": {"maxSurge": 1, "maxUnavailable": "10%"}}}),
+            Accepted,
+        ),
+        broken(
             "a fallback belongs to External",
             &format!("{WEB}/rollout"),
             json!({"strategy": {"type": "RollingUpdate", "fallbackRolling": {"maxSurge": 1}}}),

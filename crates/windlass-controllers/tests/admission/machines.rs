@@ -65,6 +65,19 @@ async fn a_control_plane_goes_up_by_one_minor_at_a_time() {
                 "0 needs at least three replicas, and there are 1; 1 is accepted",
             ),
         ),
+        created("External alone", "/spec/rollout", json!({"strategy": {"type": "External"}}), Accepted),
+        created(
+            "External with a fallback",
+            "/spec/rollout",
+            json!({"strategy": {"type": "External", "fallbackRolling": {"maxSurge": 1}}}),
+            Accepted,
+        ),
+        created(
+            "a fallback of two",
+            "/spec/rollout",
+            json!({"strategy": {"type": "External", "fallbackRolling": {"maxSurge": 2}}}),
+            Refused("spec.rollout.strategy.fallbackRolling.maxSurge", "0 or 1 is"),
+        ),
         created(
             "a fallback that nothing falls back to",
             "/spec/rollout",
@@ -142,6 +155,53 @@ async fn a_machine_deployment_selects_its_machines() {
                 json!({"strategy": {"type": "External", "fallbackRolling": {"maxSurge": 1}}}),
             ),
             Accepted,
+        ),
+        created(
+            "External alone",
+            with(&good(), "/spec/rollout", json!({"strategy": {"type": "External"}})),
+            Accepted,
+        ),
+        created(
+            "External, with what the definition fills in",
+            with(
+                &good(),
+                "/spec/rollout",
+                json!({"strategy": {"type": "External", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}),
+            ),
+            Accepted,
+        ),
+        created(
+            "External with a surge",
+            with(
+                &good(),
+                "/spec/rollout",
+                json!({"strategy": {"type": "External", "rollingUpdate": {"maxSurge": 2}}}),
+            ),
+            Refused("spec.rollout.strategy.rollingUpdate.maxSurge", "use fallbackRolling.maxSurge"),
+        ),
+        created(
+            "a fallback that allows nothing",
+            with(
+                &good(),
+                "/spec/rollout",
+                json!({"strategy": {"type": "External", "fallbackRolling": {"maxSurge": 0, "maxUnavailable": 0}}}),
+            ),
+            Refused(
+                "spec.rollout.strategy.fallbackRolling.maxUnavailable",
+                "0 is not accepted where maxSurge is 0",
+            ),
+        ),
+        created(
+            "a fallback of no kind",
+            with(
+                &good(),
+                "/spec/rollout",
+                json!({"strategy": {"type": "External", "fallbackRolling": {"maxSurge": "many"}}}),
+            ),
+            Refused(
+                "spec.rollout.strategy.fallbackRolling.maxSurge",
+                "a number such as 1 or a percentage such as 20% is",
+            ),
         ),
         created(
             "a fallback without External",

@@ -65,6 +65,9 @@ pub enum Action {
         /// Its name.
         machine: String,
     },
+    /// Ask implementers of ExternalUpdate whether one of them takes over the update of all outdated Machines, and decide
+    /// again with the answer.
+    AskExternal,
     /// Start the in-place update of a Machine, or go on with one that was started halfway.
     TriggerInPlace {
         /// Its name.

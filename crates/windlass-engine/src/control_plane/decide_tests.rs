@@ -282,5 +282,7 @@ fn a_rollout_that_would_leave_etcd_members_behind_does_not_begin() {
     observed.machines[0].in_place = InPlaceVerdict::Can;
     assert!(matches!(decided(&observed), Step::Act(Action::TriggerInPlace { .. })));
     observed.machines[0].in_place = InPlaceVerdict::Cannot(InPlaceRefusal::NoExtension);
+    assert_eq!(decided(&observed), Step::Act(Action::AskExternal), "nor do those of others");
+    observed.take_over = crate::external_update::TakeOver::Refused(Vec::new());
     assert_eq!(waits(&decided(&observed)), expected);
 }

@@ -57,6 +57,7 @@ pub(super) fn control_plane(machines: Vec<ObservedMachine>) -> Observed {
         remediation: RemediationPolicy::default(),
         remediation_in_progress: None,
         machines,
+        take_over: crate::external_update::TakeOver::NotAsked,
         workers: Vec::new(),
     }
 }

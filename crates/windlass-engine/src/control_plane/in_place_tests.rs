@@ -2,6 +2,7 @@
 
 use super::fixture::*;
 use super::*;
+use crate::external_update::{Refusal, TakeOver};
 
 fn ask(machine: &str) -> Step {
     Step::Act(Action::AskInPlace { machine: machine.to_owned() })
@@ -109,6 +110,7 @@ fn external(replicas: usize, fallback_surge: Option<u32>) -> Observed {
     observed.machines.truncate(replicas);
     observed.replicas = replicas as u32;
     observed.strategy = Strategy::External { fallback_surge };
+    observed.take_over = TakeOver::Refused(Vec::new());
     observed.etcd = control_plane(observed.machines.clone()).etcd;
     observed
 }
@@ -161,6 +163,59 @@ fn the_external_strategy_falls_back_to_replacing_where_it_may() {
         decided(&observed),
         Step::Act(Action::Delete { machine: "m1".to_owned(), reason: DeleteReason::Rollout })
     );
+}
+
+#[test]
+fn others_are_asked_to_take_over_what_extensions_do_not_cover() {
+    let cannot = || InPlaceVerdict::Cannot(InPlaceRefusal::NoExtension);
+    let taken = TakeOver::By { handler: "a.x".to_owned(), reason: "on it".to_owned() };
+    let refusal = Refusal {
+        by: "a.x".to_owned(),
+        reason: "not mine".to_owned(),
+        at: at(1),
+        registration: String::new(),
+    };
+    for fallback in [None, Some(1)] {
+        let mut observed = external(3, fallback);
+        observed.take_over = TakeOver::NotAsked;
+        assert_eq!(decided(&observed), ask("m1"), "extensions come first");
+        observed.machines[0].in_place = cannot();
+        assert_eq!(decided(&observed), Step::Act(Action::AskExternal));
+        // Whoever has taken over is alone with the Machines, whatever extensions could do.
+        observed.take_over = taken.clone();
+        assert_eq!(waits(&decided(&observed)), "waiting for a.x, which updates the Machines");
+        observed.machines[0].in_place = InPlaceVerdict::Can;
+        assert_eq!(waits(&decided(&observed)), "waiting for a.x, which updates the Machines");
+        // The number of Machines is still put right, and the sick are replaced.
+        observed.replicas = 5;
+        assert!(matches!(decided(&observed), Step::Act(Action::Join { reason: JoinReason::ScaleUp, .. })));
+        observed.replicas = 3;
+        observed.machines[1].remediation_requested = true;
+        observed.machines[1].components.insert(Component::ApiServer, Health::Unhealthy);
+        assert!(matches!(decided(&observed), Step::Act(Action::Remediate(_))), "{:?}", decided(&observed));
+
+        let mut observed = external(3, fallback);
+        observed.machines[0].in_place = cannot();
+        observed.take_over = TakeOver::NoAnswer("down".to_owned());
+        assert_eq!(waits(&decided(&observed)), "waiting to know whether somebody takes over the update");
+    }
+    let mut observed = external(3, None);
+    observed.machines[0].in_place = cannot();
+    observed.take_over = TakeOver::Refused(vec![refusal]);
+    assert_eq!(
+        waits(&decided(&observed)),
+        "the rollout stops: Machine m1 cannot be updated in place, and the strategy has no fallback: \
+         no extension updates Machines in place; a.x refuses: not mine"
+    );
+    // Nobody is asked to take over a control plane that is not sound, nor what only a new Machine helps.
+    observed.take_over = TakeOver::NotAsked;
+    observed.machines[2].components.insert(Component::ApiServer, Health::Unhealthy);
+    observed.machines[2].outdated.clear();
+    assert!(waits(&decided(&observed)).starts_with("updating a Machine in place waits"));
+    let mut observed = external(3, None);
+    observed.take_over = TakeOver::NotAsked;
+    observed.machines[0].marked_for_deletion = true;
+    assert!(waits(&decided(&observed)).contains("it is marked for deletion"));
 }
 
 #[test]

@@ -24,6 +24,7 @@ use super::observed::{
 use super::outdated::{Present, Template, Wanted, outdated};
 use super::remediation::{RemediationPolicy, RemediationRecord};
 use crate::condition;
+use crate::external_update::TakeOver;
 
 /// The objects that a control plane is observed from.
 #[derive(Clone, Debug)]
@@ -101,6 +102,7 @@ pub fn observe(inputs: Inputs<'_>, now: Timestamp) -> Observed {
         remediation_in_progress: annotations
             .and_then(|all| all.get(REMEDIATION_IN_PROGRESS_ANNOTATION))
             .and_then(|value| RemediationRecord::from_annotation(value)),
+        take_over: TakeOver::NotAsked,
         machines: machines.into_iter().map(|machine| observe_machine(machine, &wanted, now)).collect(),
         workers: inputs.workers,
     }

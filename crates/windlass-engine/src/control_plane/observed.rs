@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::etcd::Etcd;
 use super::outdated::OutdatedReason;
 use super::remediation::{RemediationPolicy, RemediationRecord};
+use crate::external_update::TakeOver;
 
 /// One KubeadmControlPlane with its Machines, at one instant.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +39,8 @@ pub struct Observed {
     pub remediation: RemediationPolicy,
     /// A remediation whose replacement does not exist yet.
     pub remediation_in_progress: Option<RemediationRecord>,
+    /// What came of asking others to take over the update.
+    pub take_over: TakeOver,
     /// Machines that this control plane owns, in any order.
     pub machines: Vec<ObservedMachine>,
     /// Machines and pools of the Cluster that are not of this control plane; looked at when it is deleted.
@@ -194,6 +197,13 @@ pub enum InPlaceRefusal {
     MarkedForRemediation,
     /// What is asked for is a new Machine: its certificates expire, or `rollout.after` has passed.
     WantsNewMachine(OutdatedReason),
+}
+
+impl InPlaceRefusal {
+    /// Whether somebody else can be asked to take over the update: the trouble is that extensions do not cover it.
+    pub fn may_be_taken_over(&self) -> bool {
+        matches!(self, Self::NoExtension | Self::NotCovered { .. })
+    }
 }
 
 impl fmt::Display for InPlaceRefusal {

@@ -7,6 +7,7 @@ use super::placement;
 use super::preflight::{Operation, preflight};
 use super::remediation;
 use super::waiting::WaitingOn;
+use crate::external_update::TakeOver;
 
 /// The next step of a rollout. At least one Machine needs it.
 pub(super) fn roll_out(observed: &Observed) -> Step {
@@ -84,8 +85,23 @@ fn external(observed: &Observed) -> Step {
         return scale_down(observed, DeleteReason::ScaleDown);
     }
     let Some(next) = placement::next_outdated(observed) else { return Step::Settled };
+    // Whoever has taken over is at work: nobody else touches a Machine.
+    if let TakeOver::By { handler, .. } = &observed.take_over {
+        return Step::Wait(WaitingOn::ExternalUpdate { handler: handler.clone() });
+    }
     let fallback = observed.strategy.surge(observed.replicas).is_some();
     match refusal(next) {
+        Some(why) if why.may_be_taken_over() && observed.take_over == TakeOver::NotAsked => {
+            // As for an update in place: never from a control plane that is not sound.
+            let failures = preflight(observed, Operation::UpdateInPlace, None);
+            match failures.is_empty() {
+                true => Step::Act(Action::AskExternal),
+                false => Step::Wait(WaitingOn::Preflight { operation: Operation::UpdateInPlace, failures }),
+            }
+        }
+        Some(why) if why.may_be_taken_over() && matches!(observed.take_over, TakeOver::NoAnswer(_)) => {
+            Step::Wait(WaitingOn::ExternalAnswer)
+        }
         None => match update_in_place(next, observed) {
             Some(step) => step,
             None if fallback => rolling_update(observed, false),
@@ -95,7 +111,13 @@ fn external(observed: &Observed) -> Step {
             }
         },
         Some(_) if fallback => rolling_update(observed, false),
-        Some(refusal) => Step::Wait(WaitingOn::InPlaceRefused { machine: next.name.clone(), refusal }),
+        Some(refusal) => {
+            let refusals = match &observed.take_over {
+                TakeOver::Refused(refusals) => refusals.clone(),
+                _ => Vec::new(),
+            };
+            Step::Wait(WaitingOn::InPlaceRefused { machine: next.name.clone(), refusal, refusals })
+        }
     }
 }
 

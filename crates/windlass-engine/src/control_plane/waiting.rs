@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::etcd::UnsafeRemoval;
 use super::observed::InPlaceRefusal;
 use super::preflight::{Operation, PreflightFailure};
+use crate::external_update::Refusal;
 
 /// Why nothing is done right now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +60,16 @@ pub enum WaitingOn {
         machine: String,
         /// Why.
         refusal: InPlaceRefusal,
+        /// Who was asked to take over the update, and why not.
+        refusals: Vec<Refusal>,
     },
+    /// Somebody else updates the Machines.
+    ExternalUpdate {
+        /// Who, by the full name of its handler.
+        handler: String,
+    },
+    /// Somebody could not be asked whether it takes over the update; a condition of its own says who and why.
+    ExternalAnswer,
     /// Deletion: workers are still there.
     Workers {
         /// Machines and pools, by name.
@@ -77,7 +87,11 @@ impl WaitingOn {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Preflight { failures, .. } => failures.iter().map(PreflightFailure::retry_after).min(),
-            Self::UnsafeRemoval { .. } | Self::InPlaceAnswer { .. } => Some(Duration::from_secs(15)),
+            Self::UnsafeRemoval { .. }
+            | Self::InPlaceAnswer { .. }
+            | Self::ExternalAnswer
+            // Infrastructure that was updated does not tell us.
+            | Self::ExternalUpdate { .. } => Some(Duration::from_secs(15)),
             // Extensions may learn; nothing says when they have.
             Self::InPlaceRefused { .. } => Some(Duration::from_secs(600)),
             Self::MachineDeletion { .. } | Self::Workers { .. } | Self::Machines { .. } => {
@@ -115,11 +129,18 @@ impl fmt::Display for WaitingOn {
             Self::InPlaceAnswer { machine, why } => {
                 write!(f, "waiting to know whether Machine {machine} can be updated in place: {why}")
             }
-            Self::InPlaceRefused { machine, refusal } => write!(
-                f,
-                "the rollout stops: Machine {machine} cannot be updated in place, and the strategy has no fallback: \
-                 {refusal}"
-            ),
+            Self::InPlaceRefused { machine, refusal, refusals } => {
+                write!(
+                    f,
+                    "the rollout stops: Machine {machine} cannot be updated in place, and the strategy has no \
+                     fallback: {refusal}"
+                )?;
+                refusals.iter().try_for_each(|refusal| write!(f, "; {refusal}"))
+            }
+            Self::ExternalUpdate { handler } => {
+                write!(f, "waiting for {handler}, which updates the Machines")
+            }
+            Self::ExternalAnswer => f.write_str("waiting to know whether somebody takes over the update"),
             Self::Workers { names } => {
                 f.write_str("waiting for the deletion of workers: ")?;
                 joined(f, names)

@@ -201,6 +201,10 @@ impl World {
                     InPlaceVerdict::Cannot(InPlaceRefusal::NoExtension)
                 };
             }
+            // Nobody is there who takes over.
+            Action::AskExternal => {
+                self.observed.take_over = crate::external_update::TakeOver::Refused(Vec::new());
+            }
             Action::TriggerInPlace { machine } => {
                 self.named(&machine).update_in_progress = true;
                 self.named(&machine).update_hook_pending = !crash;

@@ -77,19 +77,25 @@ impl Said {
     /// Whether conditions say it already. What was found out is told before anything is done about it.
     pub fn is_told(&self, conditions: &[Condition]) -> bool {
         let Self::Now(finding) = self else { return true };
-        condition::find(conditions, CAN_UPDATE_IN_PLACE).is_some_and(|told| {
+        condition::find(conditions, &finding.type_).is_some_and(|told| {
             condition::status_of(told) == finding.status
                 && told.reason == finding.reason
                 && told.message == finding.message
         })
     }
 
-    /// Writes it into conditions; true if that changed anything.
-    pub fn write(&self, conditions: &mut Vec<Condition>, generation: Option<i64>, now: Timestamp) -> bool {
+    /// Writes it into conditions, for the condition of a type; true if that changed anything.
+    pub fn write(
+        &self,
+        type_: &str,
+        conditions: &mut Vec<Condition>,
+        generation: Option<i64>,
+        now: Timestamp,
+    ) -> bool {
         match self {
             Self::AsBefore => false,
             Self::Now(finding) => condition::set(conditions, finding.clone(), generation, now),
-            Self::Nothing => condition::remove(conditions, CAN_UPDATE_IN_PLACE),
+            Self::Nothing => condition::remove(conditions, type_),
         }
     }
 }

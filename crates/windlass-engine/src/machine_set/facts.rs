@@ -10,7 +10,8 @@ use windlass_api::conditions::{HEALTH_CHECK_SUCCEEDED, NODE_HEALTHY, OWNER_REMED
 use windlass_api::label_selector::{Selector, SelectorViolation};
 use windlass_api::names::{
     ACKNOWLEDGED_MOVE_ANNOTATION, DELETE_MACHINE_ANNOTATION, DISABLE_MACHINE_CREATE_ANNOTATION,
-    MOVE_MACHINES_TO_MACHINE_SET_ANNOTATION, PENDING_ACKNOWLEDGE_MOVE_ANNOTATION, PENDING_HOOKS_ANNOTATION,
+    HAND_OVER_UPDATED_MACHINES_ANNOTATION, MOVE_MACHINES_TO_MACHINE_SET_ANNOTATION,
+    PENDING_ACKNOWLEDGE_MOVE_ANNOTATION, PENDING_HOOKS_ANNOTATION,
     RECEIVE_MACHINES_FROM_MACHINE_SETS_ANNOTATION, REMEDIATE_MACHINE_ANNOTATION,
     UPDATE_IN_PROGRESS_ANNOTATION,
 };
@@ -44,6 +45,7 @@ pub fn observe(
         create_disabled: text(DISABLE_MACHINE_CREATE_ANNOTATION) == Some("true"),
         acknowledged: text(ACKNOWLEDGED_MOVE_ANNOTATION).map(names_in).unwrap_or_default(),
         moves_to,
+        updated: text(HAND_OVER_UPDATED_MACHINES_ANNOTATION).map(names_in),
         machines: machines.iter().map(|machine| observe_machine(machine)).collect(),
         now,
     }

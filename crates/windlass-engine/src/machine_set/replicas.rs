@@ -69,6 +69,8 @@ pub enum WhyPassedOver {
     Updating,
     /// It has no Node yet.
     NoNode,
+    /// Somebody else updates it and is not done.
+    NotUpdated,
 }
 
 /// Why a MachineSet cannot shrink.
@@ -155,6 +157,14 @@ pub fn updates_to_start(observed: &Observed) -> Vec<String> {
     names
 }
 
+/// The machines that arrived updated and were counted: nothing is left to be done for them.
+pub fn arrivals_to_release(observed: &Observed) -> Vec<String> {
+    let counted = observed.machines.iter().filter(|machine| {
+        machine.pending_acknowledge && !machine.updating && observed.acknowledged.contains(&machine.name)
+    });
+    counted.map(|machine| machine.name.clone()).collect()
+}
+
 fn in_order(observed: &Observed) -> Vec<&Machine> {
     deletion_order(&observed.machines, observed.order, observed.now)
 }
@@ -186,6 +196,9 @@ fn hand_over(observed: &Observed, to: String, surplus: u32) -> Replicas {
             machine if !machine.has_node => {
                 handover.passed_over.push(PassedOver { name, why: WhyPassedOver::NoNode });
             }
+            _ if observed.updated.as_ref().is_some_and(|updated| !updated.contains(&name)) => {
+                handover.passed_over.push(PassedOver { name, why: WhyPassedOver::NotUpdated });
+            }
             _ => {
                 handover.machines.push(name);
                 left -= 1;
@@ -201,6 +214,7 @@ impl fmt::Display for PassedOver {
         let why = match self.why {
             WhyPassedOver::Updating => "is being updated",
             WhyPassedOver::NoNode => "has no Node yet",
+            WhyPassedOver::NotUpdated => "is not updated yet",
         };
         write!(f, "Machine {} {why} and cannot be handed over", self.name)
     }

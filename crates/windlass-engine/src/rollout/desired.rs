@@ -8,7 +8,8 @@ use windlass_api::cluster::{
 };
 use windlass_api::names::{
     ACKNOWLEDGED_MOVE_ANNOTATION, CLUSTER_NAME_LABEL, CONVERSION_DATA_ANNOTATION,
-    DESIRED_REPLICAS_ANNOTATION, DISABLE_MACHINE_CREATE_ANNOTATION, IN_PLACE_EXTENSIONS_ANNOTATION,
+    DESIRED_REPLICAS_ANNOTATION, DISABLE_MACHINE_CREATE_ANNOTATION, EXTERNAL_UPDATE_ANNOTATION,
+    HAND_OVER_UPDATED_MACHINES_ANNOTATION, IN_PLACE_EXTENSIONS_ANNOTATION,
     LAST_APPLIED_CONFIGURATION_ANNOTATION, MACHINE_DEPLOYMENT_NAME_LABEL, MACHINE_TEMPLATE_HASH_LABEL,
     MAX_REPLICAS_ANNOTATION, MOVE_MACHINES_TO_MACHINE_SET_ANNOTATION, PAUSED_ANNOTATION,
     RECEIVE_MACHINES_FROM_MACHINE_SETS_ANNOTATION, REVISION_ANNOTATION, REVISION_HISTORY_ANNOTATION,
@@ -17,7 +18,8 @@ use windlass_api::names::{
 use super::{FreshSet, Limits, SetPlan};
 
 /// Annotations of a MachineDeployment that say something about it alone.
-const NOT_COPIED: [&str; 7] = [
+const NOT_COPIED: [&str; 8] = [
+    EXTERNAL_UPDATE_ANNOTATION,
     LAST_APPLIED_CONFIGURATION_ANNOTATION,
     CONVERSION_DATA_ANNOTATION,
     REVISION_ANNOTATION,
@@ -158,6 +160,9 @@ fn annotations(
             false => Some(planned.extensions.join(",")),
         };
         extensions.and_then(|extensions| set(IN_PLACE_EXTENSIONS_ANNOTATION, extensions));
+        if let Some(updated) = &planned.updated {
+            set(HAND_OVER_UPDATED_MACHINES_ANNOTATION, joined(updated));
+        }
     }
     if !planned.receives_from.is_empty() {
         set(RECEIVE_MACHINES_FROM_MACHINE_SETS_ANNOTATION, joined(&planned.receives_from));

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use windlass_api::cluster::{self, MachineDeployment, MachineSet, RolloutStrategyType};
 use windlass_api::names::{
-    ACKNOWLEDGED_MOVE_ANNOTATION, DESIRED_REPLICAS_ANNOTATION, MAX_REPLICAS_ANNOTATION,
-    MOVE_MACHINES_TO_MACHINE_SET_ANNOTATION, PENDING_ACKNOWLEDGE_MOVE_ANNOTATION,
+    ACKNOWLEDGED_MOVE_ANNOTATION, DESIRED_REPLICAS_ANNOTATION, HAND_OVER_UPDATED_MACHINES_ANNOTATION,
+    MAX_REPLICAS_ANNOTATION, MOVE_MACHINES_TO_MACHINE_SET_ANNOTATION, PENDING_ACKNOWLEDGE_MOVE_ANNOTATION,
     RECEIVE_MACHINES_FROM_MACHINE_SETS_ANNOTATION, REVISION_ANNOTATION,
 };
 
@@ -136,6 +136,7 @@ fn observe_set(deployment: &MachineDeployment, set: &MachineSet) -> Result<Set, 
         up_to_date: count(set.status.up_to_date_replicas.unwrap_or(0)),
         revision: text(REVISION_ANNOTATION).and_then(|text| text.parse().ok()).unwrap_or(0),
         moves_to: text(MOVE_MACHINES_TO_MACHINE_SET_ANNOTATION).map(str::to_owned),
+        updated: text(HAND_OVER_UPDATED_MACHINES_ANNOTATION).map(names_in),
         receives_from: names(RECEIVE_MACHINES_FROM_MACHINE_SETS_ANNOTATION),
         acknowledged: names(ACKNOWLEDGED_MOVE_ANNOTATION),
         desired_replicas: number(DESIRED_REPLICAS_ANNOTATION),
@@ -153,6 +154,8 @@ fn observe_machine(machine: &cluster::Machine) -> Machine {
         pending_acknowledge: annotation(&machine.metadata, PENDING_ACKNOWLEDGE_MOVE_ANNOTATION).is_some(),
         updating: is_updating(machine),
         needs_remediation: needs_remediation(machine),
+        // Whether it is takes more than the machine to know.
+        reached: false,
     }
 }
 

@@ -16,6 +16,8 @@ pub enum InPlaceAnswer {
     },
     /// They cannot.
     Cannot(WhyNotInPlace),
+    /// They cannot, and somebody else has taken over to update them.
+    TakenOver,
 }
 
 /// Why machines cannot be updated in place.
@@ -85,6 +87,56 @@ pub(super) fn mark_moves(sizes: &mut Sizes, replicas: u32, answers: &InPlaceAnsw
             && !set.deleting
             && matches!(answers.get(&set.name), Some(InPlaceAnswer::Can { .. }));
     }
+}
+
+/// Old MachineSets whose machines somebody else updates keep them, except those that are done: these are handed over as they
+/// are. No availability is spent on that. What is missing is not created anew from the old template.
+pub(super) fn hand_over_updated(sizes: &mut Sizes, observed: &Observed, answers: &InPlaceAnswers) {
+    if sizes.new.spec >= observed.replicas {
+        return;
+    }
+    // Machines alone are counted: what a status says may be older or newer than they are.
+    let new = sizes.new.name.clone();
+    let elsewhere = observed.machines.iter().filter(|machine| machine.set.as_ref() != Some(&new)).count();
+    let here = observed.machines.len() - elsewhere;
+    let there = count(elsewhere).saturating_add(sizes.new.spec.max(count(here)));
+    let mut surplus = there.saturating_sub(observed.replicas);
+    for set in sizes.old.iter_mut().filter(|set| !set.deleting && set.must_replace.is_none()) {
+        let members = || observed.machines.iter().filter(|machine| machine.set.as_ref() == Some(&set.name));
+        let updated: BTreeSet<String> = members()
+            .filter(|machine| machine.reached && !machine.needs_remediation)
+            .map(|machine| machine.name.clone())
+            .collect();
+        set.taken_over = matches!(answers.get(&set.name), Some(InPlaceAnswer::TakenOver));
+        if !set.taken_over && updated.is_empty() {
+            continue;
+        }
+        let all = count(members().count());
+        let healthy = count(members().filter(|machine| !machine.needs_remediation).count());
+        let updated_count = count(updated.len());
+        let cut = surplus.min(all);
+        set.held = true;
+        if cut > 0 && set.taken_over {
+            // The user asked for fewer: machines go before any is handed over.
+            surplus -= cut;
+            set.resize(all - cut, Note::ScaledDown { replicas: observed.replicas });
+            continue;
+        }
+        let stay = match set.taken_over {
+            // One that a health check has given up is replaced on the new MachineSet.
+            true => healthy.saturating_sub(updated_count),
+            false => all.saturating_sub(updated_count),
+        };
+        set.moves = true;
+        if stay != set.spec {
+            set.resize(stay, Note::UpdatedByOthers { machines: updated.iter().cloned().collect() });
+        }
+        set.updated = Some(updated);
+    }
+}
+
+fn count(machines: usize) -> u32 {
+    u32::try_from(machines).unwrap_or(u32::MAX)
 }
 
 /// No machine is added for one that is updated in place: what the new MachineSet would grow by beyond the replicas is

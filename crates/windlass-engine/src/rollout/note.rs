@@ -60,6 +60,12 @@ pub enum Note {
     },
     /// The MachineDeployment is paused: all its MachineSets keep their share.
     Proportional,
+    /// Somebody else has taken over to update its machines. Those that are done are handed over, and what is missing comes
+    /// back on the new MachineSet.
+    UpdatedByOthers {
+        /// Those that are done, sorted.
+        machines: Vec<String>,
+    },
     /// Its machines were about to be handed over and no longer can be: they stay.
     HandoverTakenBack,
 }
@@ -97,6 +103,12 @@ impl fmt::Display for Note {
             }
             Self::Proportional => {
                 f.write_str("the MachineDeployment is paused, MachineSets keep their share")
+            }
+            Self::UpdatedByOthers { machines } if machines.is_empty() => {
+                f.write_str("Machines that are missing are created by the current MachineSet")
+            }
+            Self::UpdatedByOthers { machines } => {
+                write!(f, "Machines {} are updated and handed over", machines.join(", "))
             }
             Self::HandoverTakenBack => {
                 f.write_str("Machines can no longer be updated in place, they are not handed over")

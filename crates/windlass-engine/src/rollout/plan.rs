@@ -10,6 +10,7 @@ use super::{
     Limits, MustReplace, NewSet, Note, Observed, Strategy, WhyCreate, in_place, on_delete, paused, roles,
     rolling,
 };
+use crate::external_update::Refusal;
 
 /// What the MachineSets of a MachineDeployment should be now. Written new first, then old: an old MachineSet hands
 /// machines over only to one that says that it receives them.
@@ -42,6 +43,8 @@ pub struct SetPlan {
     pub moves_to: Option<String>,
     /// The extensions that update the machines that it hands over, in their order.
     pub extensions: Vec<String>,
+    /// The only machines that it hands over, because they are updated already; any machine if there is none of this.
+    pub updated: Option<BTreeSet<String>>,
     /// The MachineSets that may hand machines over to it.
     pub receives_from: BTreeSet<String>,
     /// The machines that arrived, wait to be released and are counted in the size.
@@ -57,6 +60,8 @@ pub struct SetPlan {
 pub struct Blocked {
     /// The MachineSets whose machines stay as they are.
     pub sets: Vec<BlockedSet>,
+    /// Who was asked to take over the update, and why not.
+    pub refusals: Vec<Refusal>,
 }
 
 /// A MachineSet whose machines stay as they are.
@@ -101,6 +106,7 @@ pub fn plan(observed: &Observed, answers: &InPlaceAnswers) -> Plan {
         }
         Strategy::External { fallback, .. } => {
             in_place::mark_moves(&mut sizes, replicas, answers);
+            in_place::hand_over_updated(&mut sizes, observed, answers);
             let stuck = blocked_sets(&sizes, replicas, answers);
             match fallback {
                 Some(rolling) if !stuck.is_empty() => {
@@ -110,7 +116,7 @@ pub fn plan(observed: &Observed, answers: &InPlaceAnswers) -> Plan {
                 _ => {
                     in_place::take_back_handovers(&mut sizes, observed);
                     roll(&mut sizes, observed, limits, Shrink::MovesOnly);
-                    blocked = (!stuck.is_empty()).then_some(Blocked { sets: stuck });
+                    blocked = (!stuck.is_empty()).then_some(Blocked { sets: stuck, refusals: Vec::new() });
                 }
             }
         }
@@ -131,10 +137,16 @@ fn blocked_sets(sizes: &Sizes, replicas: u32, answers: &InPlaceAnswers) -> Vec<B
     if sizes.new.spec >= replicas {
         return Vec::new();
     }
-    let stuck = sizes.old.iter().filter(|set| set.status > 0 && !set.moves && !set.deleting);
+    // What is handed over because it is updated says nothing of the machines that are left.
+    let left = |set: &Member| {
+        let updated = set.updated.as_ref().map_or(0, BTreeSet::len);
+        set.status.saturating_sub(u32::try_from(updated).unwrap_or(u32::MAX))
+    };
+    let stays = |set: &&Member| !set.deleting && !set.taken_over && (!set.moves || set.updated.is_some());
+    let stuck = sizes.old.iter().filter(stays).filter(|set| left(set) > 0);
     let blocked = stuck.map(|set| BlockedSet {
         name: set.name.clone(),
-        machines: set.status,
+        machines: left(set),
         why: match (set.must_replace, answers.get(&set.name)) {
             (Some(why), _) => WhyBlocked::MustReplace(why),
             (None, Some(InPlaceAnswer::Cannot(why))) => WhyBlocked::NotInPlace(why.clone()),
@@ -175,14 +187,19 @@ fn finish(sizes: Sizes, observed: &Observed, answers: &InPlaceAnswers, outcome: 
             true => before.and_then(|set| set.moves_to.clone()),
             false => set.moves.then(|| new_name.clone()),
         };
+        let updated = match observed.paused {
+            true => before.and_then(|set| set.updated.clone()),
+            false => set.updated.clone(),
+        };
         let extensions = match answers.get(&set.name) {
             Some(InPlaceAnswer::Can { by }) if set.moves => by.clone(),
             _ => Vec::new(),
         };
-        let create_disabled = observed.strategy == Strategy::OnDelete;
+        let create_disabled = observed.strategy == Strategy::OnDelete || set.taken_over;
         SetPlan {
             moves_to,
             extensions,
+            updated,
             create_disabled,
             ..SetPlan::of(set, before.map_or(0, |set| set.spec))
         }
@@ -209,6 +226,7 @@ impl SetPlan {
             create_disabled: false,
             moves_to: None,
             extensions: Vec::new(),
+            updated: None,
             receives_from: BTreeSet::new(),
             acknowledged: BTreeSet::new(),
             revision: None,
@@ -225,6 +243,7 @@ impl SetPlan {
             create_disabled: false,
             moves_to: None,
             extensions: Vec::new(),
+            updated: set.updated,
             receives_from: BTreeSet::new(),
             acknowledged: set.acknowledged,
             revision: None,
@@ -285,6 +304,9 @@ impl fmt::Display for Blocked {
         for BlockedSet { name, machines, why } in &self.sets {
             let s = if *machines == 1 { "" } else { "s" };
             write!(f, "\n* {machines} Machine{s} of MachineSet {name} cannot be updated in place: {why}")?;
+        }
+        for refusal in &self.refusals {
+            write!(f, "\n* {refusal}")?;
         }
         Ok(())
     }

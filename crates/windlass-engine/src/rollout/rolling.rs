@@ -75,7 +75,7 @@ struct Pass {
 
 impl Pass {
     fn run(&mut self, sizes: &mut Sizes, only_unavailable: bool) {
-        for set in &mut sizes.old {
+        for set in sizes.old.iter_mut().filter(|set| !set.held) {
             let current = set.target();
             let stays = self.what == Shrink::MovesOnly && !set.moves;
             let cap = if only_unavailable { current.saturating_sub(set.available) } else { current };
@@ -129,6 +129,7 @@ pub(super) fn break_deadlock(sizes: &mut Sizes, machines: &[Machine], what: Shri
     let stuck = sizes
         .old
         .iter_mut()
+        .filter(|set| !set.held)
         .find(|set| set.available != set.status && set.spec != 0 && (what == Shrink::All || set.moves));
     if let Some(set) = stuck {
         let unavailable = set.status.saturating_sub(set.available);

@@ -34,6 +34,12 @@ pub(super) struct Member {
     pub(super) acknowledged: BTreeSet<String>,
     /// Whether the plan lets its machines be handed over to the new MachineSet.
     pub(super) moves: bool,
+    /// Whether somebody else updates its machines.
+    pub(super) taken_over: bool,
+    /// Whether its size is settled, and nothing else may change it in this plan.
+    pub(super) held: bool,
+    /// The only machines that are handed over, because they are updated already; any machine if there is none of this.
+    pub(super) updated: Option<BTreeSet<String>>,
     pub(super) notes: Vec<Note>,
 }
 
@@ -92,6 +98,9 @@ impl Member {
             must_replace: None,
             acknowledged: BTreeSet::new(),
             moves: false,
+            taken_over: false,
+            held: false,
+            updated: None,
             notes: Vec::new(),
         }
     }
@@ -109,6 +118,9 @@ impl Member {
             must_replace: None,
             acknowledged: BTreeSet::new(),
             moves: false,
+            taken_over: false,
+            held: false,
+            updated: None,
             notes: Vec::new(),
         }
     }

@@ -10,7 +10,8 @@ use windlass_api::conditions::{AVAILABLE, DELETING, PAUSED, ROLLING_OUT, UP_TO_D
 
 use super::{Blocked, Progress, strategy};
 use crate::condition::{self, Finding};
-use crate::in_place::Said;
+use crate::external_update::EXTERNAL_UPDATE;
+use crate::in_place::{CAN_UPDATE_IN_PLACE, Said};
 use crate::machine_set::aggregate::{
     machines_ready, machines_up_to_date, remediating, scaling_down, scaling_up, status_versions,
 };
@@ -34,6 +35,8 @@ pub struct StatusFacts<'a> {
     pub blocked: Option<&'a Blocked>,
     /// What was found out about updating machines in place.
     pub in_place: &'a Said,
+    /// What came of asking others to take over the update.
+    pub take_over: &'a Said,
     /// Whether this reconcile got to its end: otherwise the generation is not claimed to be observed.
     pub complete: bool,
     /// Its selector as text.
@@ -73,7 +76,8 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineDeploymentStatus {
     ] {
         condition::set(&mut conditions, finding, deployment.metadata.generation, now);
     }
-    facts.in_place.write(&mut conditions, deployment.metadata.generation, now);
+    facts.in_place.write(CAN_UPDATE_IN_PLACE, &mut conditions, deployment.metadata.generation, now);
+    facts.take_over.write(EXTERNAL_UPDATE, &mut conditions, deployment.metadata.generation, now);
     let mut oldest_first: Vec<&MachineSet> = sets.to_vec();
     oldest_first.sort_by(|a, b| {
         let created = |set: &MachineSet| set.metadata.creation_timestamp.as_ref().map(|time| time.0);

@@ -20,8 +20,9 @@ mod workers;
 pub use condition::{Outcome, TopologyReconciled};
 pub use control_plane::{ControlPlaneDecision, ControlPlanePhase};
 pub use describe::{
-    ClusterDescription, ConditionDescription, Described, ObjectDescription, ReplicaDescription,
-    StepDescription, StepState, UpgradeDescription, WaitingDescription,
+    ClusterDescription, ConditionDescription, Described, MachineUpdateDescription, ObjectDescription,
+    ReplicaDescription, StepDescription, StepState, UpdatesDescription, UpgradeDescription,
+    WaitingDescription,
 };
 pub use hooks::{HookAnswer, HookAnswers, HookCall, PendingHooks};
 pub use observed::{

@@ -205,7 +205,7 @@ impl<K: Kind> Reflector<K> {
     }
 
     fn failed(&self, error: &kube::Error, what: &str) {
-        tracing::warn!(kind = %self.cache.kind, %error, "{what}");
+        tracing::warn!(kind = %self.cache.kind, error = describe(error), "{what}");
         let mut progress = self.cache.progress();
         progress.connected = false;
         progress.failures += 1;
@@ -235,10 +235,19 @@ fn is_expired(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if is_gone(status))
 }
 
-/// What the server said, without the structure around it.
+/// What the server said, without the structure around it; or why it could not be asked, down to the cause.
 pub(crate) fn describe(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
+    if let kube::Error::Api(status) = error {
+        return status.message.clone();
     }
+    let mut text = error.to_string();
+    let mut next = std::error::Error::source(error);
+    while let Some(cause) = next {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        next = cause.source();
+    }
+    text
 }

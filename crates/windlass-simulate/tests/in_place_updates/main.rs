@@ -8,5 +8,6 @@ mod control_plane;
 mod crash;
 mod external;
 mod support;
+mod take_over;
 mod trouble;
 mod workers;

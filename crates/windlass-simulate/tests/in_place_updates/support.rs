@@ -9,8 +9,8 @@ use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::names::CONTROL_PLANE_LABEL;
 use windlass_engine::condition;
 use windlass_simulate::{
-    ClusterManifests, Population, SimulatedExtension, SimulatedUpdater, Startup, WorkerGroup, World,
-    WorldOptions, is_complete, key,
+    ClusterManifests, Population, SimulatedExtension, SimulatedImplementer, SimulatedUpdater, Startup,
+    WorkerGroup, World, WorldOptions, is_complete, key,
 };
 
 pub(crate) const LONG: Duration = Duration::from_secs(24 * 3600);
@@ -54,6 +54,24 @@ impl Scene {
         world.run_until("all machines are up", LONG, up).await.unwrap();
         population.begin(world.now());
         Self { world, manifests, group, population }
+    }
+
+    /// The same, with implementers who take over instead of updaters.
+    pub(crate) async fn with_implementers(
+        control_plane: u32,
+        group: WorkerGroup,
+        extension: &SimulatedExtension,
+        implementers: &[&SimulatedImplementer],
+    ) -> Self {
+        let scene = Self::new(control_plane, group, extension, &[]).await;
+        let configs: Vec<Value> = implementers.iter().map(|implementer| implementer.config()).collect();
+        scene.world.apply_objects(&configs).await.unwrap();
+        scene
+    }
+
+    /// Gives the workers another version, with a strategy.
+    pub(crate) async fn update_workers_by(&mut self, patch: u32, strategy: Value) {
+        self.update_workers_with(patch, |objects| objects[2]["spec"]["rollout"]["strategy"] = strategy).await;
     }
 
     /// Gives the workers another version.

@@ -1,6 +1,7 @@
 //! `windlass describe`: what is, what comes next, what it waits on.
 
 mod table;
+mod updates;
 
 use clap::{Args, Subcommand};
 use windlass_controllers::describe::{DescribeError, describe_cluster};

@@ -6,12 +6,13 @@ use windlass_engine::topology::{
     ClusterDescription, ConditionDescription, ObjectDescription, StepState, UpgradeDescription,
 };
 
+use super::updates;
 use crate::table::{HEAD, Table};
 
-const DIM: Style = Style::new().dimmed();
+pub(super) const DIM: Style = Style::new().dimmed();
 const GOOD: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Green)));
 const BAD: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Red)));
-const BUSY: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Yellow)));
+pub(super) const BUSY: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Yellow)));
 const WAITING: Style = Style::new().bold().fg_color(Some(Color::Ansi(AnsiColor::Yellow)));
 
 /// So many machines that are alike are one line.
@@ -37,6 +38,7 @@ pub(super) fn render(described: &ClusterDescription, now: Timestamp, all: bool) 
     if let Some(upgrade) = &described.upgrade {
         text.push_str(&steps(upgrade));
     }
+    text.push_str(&updates::render(&described.updates, now));
     if !described.pending_hooks.is_empty() {
         text.push_str(&format!(
             "\n{HEAD}Hooks to be called:{HEAD:#} {}\n",
@@ -183,7 +185,7 @@ fn steps(upgrade: &UpgradeDescription) -> String {
 }
 
 /// How long ago something was, in its largest unit, and the next below it while that is small.
-fn age(since: Timestamp, now: Timestamp) -> String {
+pub(super) fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(since.as_second()).max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match (days, hours, minutes) {

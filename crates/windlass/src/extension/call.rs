@@ -169,7 +169,7 @@ async fn by_type(hook: Hook, call: Call<'_>) -> Result<BTreeMap<String, HandlerA
         BeforeClusterCreate AfterControlPlaneInitialized BeforeClusterUpgrade BeforeControlPlaneUpgrade
         AfterControlPlaneUpgrade BeforeWorkersUpgrade AfterWorkersUpgrade AfterClusterUpgrade BeforeClusterDelete
         GeneratePatches ValidateTopology DiscoverVariables GenerateUpgradePlan CanUpdateMachine
-        CanUpdateMachineSet UpdateMachine
+        CanUpdateMachineSet UpdateMachine ExternalUpdate
     }
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct PlanCommand {
     #[command(flatten)]
     ends: Option<input::Ends>,
     /// Ask extensions which machines they would update in place, and show it field by field; nothing is changed
-    #[arg(long, requires = "filename", conflicts_with_all = ["versions", "class", "control_plane_upgrades", "Ends"])]
+    #[arg(long, conflicts_with_all = ["versions", "class", "control_plane_upgrades", "Ends"])]
     in_place: bool,
     /// With --in-place: MachineDeployments, MachineSets, control planes, Machines, templates and ExtensionConfigs
     #[arg(short, long, value_name = "FILE", requires = "in_place")]
@@ -110,8 +110,13 @@ enum PlanFormat {
 const INVALID: &str = "the input is not valid";
 
 pub(crate) fn run(command: PlanCommand) -> Result<(), Failure> {
-    if let (true, Some(path)) = (command.in_place, &command.filename) {
-        return in_place::run(path, command.output);
+    match (command.in_place, &command.filename) {
+        (true, Some(path)) => return in_place::run(path, command.output),
+        // Said here, because the parser would name all that other uses of the command need too.
+        (true, None) => {
+            return Err(Failure::Invalid("--in-place needs --filename FILE with the manifests".to_owned()));
+        }
+        (false, _) => {}
     }
     let PlanCommand {
         action, ends, versions, class, control_plane_upgrades, workers_upgrades, output, ..

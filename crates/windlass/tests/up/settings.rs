@@ -96,7 +96,9 @@ fn data_that_cannot_be_used_are_left_alone_and_it_is_said_what_to_do() {
         bytes[..line.len()].copy_from_slice(line);
         bytes
     };
-    let cases: [(&str, &dyn Fn(Vec<u8>) -> Vec<u8>, &str, &str); 4] = [
+    /// What becomes of the bytes of a file.
+    type Change<'a> = &'a dyn Fn(Vec<u8>) -> Vec<u8>;
+    let cases: [(&str, Change<'_>, &str, &str); 4] = [
         (store, &|bytes| header(bytes, b"windlass-store format 7\n"), "has format 7", "a newer windlass"),
         (
             store,

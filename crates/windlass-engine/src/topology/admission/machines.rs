@@ -66,6 +66,15 @@ pub(super) fn check_strategy(field: &str, strategy: &RolloutStrategy, verdict: &
             "is not accepted with type OnDelete; remove it, or use type RollingUpdate",
         );
     }
+    let surge = strategy.rolling_update.as_ref().and_then(|limits| limits.max_surge.as_ref());
+    // The definition fills in a surge of one where nothing was said, which stays when only the type is changed.
+    if external && surge.is_some_and(|surge| *surge != IntOrString::Int(1)) {
+        verdict.refuse(
+            format!("{field}.rollingUpdate.maxSurge"),
+            "is not accepted with type External, which adds no Machine; use fallbackRolling.maxSurge for Machines that \
+             are replaced, or type RollingUpdate",
+        );
+    }
     if let Some(limits) = &strategy.rolling_update {
         // Machines that are updated in place need neither room nor absence.
         check_limits(&format!("{field}.rollingUpdate"), limits, !external, verdict);

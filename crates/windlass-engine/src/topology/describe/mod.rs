@@ -4,6 +4,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod updates;
 mod waiting;
 
 use serde::Serialize;
@@ -14,6 +15,7 @@ use windlass_api::names::PENDING_HOOKS_ANNOTATION;
 use super::hooks::PendingHooks;
 pub use steps::{StepDescription, StepState, UpgradeDescription};
 pub use tree::{ConditionDescription, ObjectDescription, ReplicaDescription};
+pub use updates::{MachineUpdateDescription, UpdatesDescription};
 pub use waiting::WaitingDescription;
 
 /// The objects that a description is made from. Those of other Clusters are left out.
@@ -52,6 +54,9 @@ pub struct ClusterDescription {
     /// What was done and what comes next, if an upgrade is under way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<UpgradeDescription>,
+    /// Updates in place: who can update what, and what runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub updates: Vec<UpdatesDescription>,
     /// Hooks that are still to be called.
     pub pending_hooks: Vec<String>,
     /// What it waits on, if it does.
@@ -74,6 +79,7 @@ impl ClusterDescription {
             version: topology.map(|topology| topology.version.clone()),
             tree: tree::of(objects),
             upgrade: UpgradeDescription::of(objects),
+            updates: updates::of(objects),
             pending_hooks: pending.split(',').filter(|hook| !hook.is_empty()).map(str::to_owned).collect(),
             waiting_on: WaitingDescription::of(objects),
         }

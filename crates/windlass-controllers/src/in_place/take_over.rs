@@ -1,0 +1,213 @@
+//! Asks others to take over the update of machines.
+//!
+//! Who is asked and what it means is decided in [`windlass_engine::external_update`]; here they are called, and what they say
+//! is written down on the owner of the machines before anything is done about it.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::DynamicObject;
+use serde_json::{Map, Value, json};
+use windlass_api::Object;
+use windlass_api::hooks::{ExternalUpdate, ExternalUpdateRequest, Hook};
+use windlass_api::names::{
+    CLONED_FROM_GROUP_KIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, EXTERNAL_UPDATE_ANNOTATION,
+};
+use windlass_engine::external_update::{
+    Answer, Implementer, Observed, Record, Step, TakeOver, UNREACHED_AGAIN, after, decide, fingerprint,
+};
+use windlass_engine::machine_set::annotation;
+use windlass_hooks::Answer as Called;
+use windlass_reconcile::{Context, EventType, Kind, ObjectKey, WriteError};
+
+use super::ask::registration;
+use super::{InPlaceError, InPlaceExtensions};
+
+/// An update that others can take over.
+pub(crate) struct Update<'a, K> {
+    /// Who owns the machines.
+    pub(crate) owner: &'a K,
+    /// What was written down on it.
+    pub(crate) record: Option<Record>,
+    /// Who can be asked.
+    pub(crate) implementers: &'a [Implementer],
+    /// The machines that are not as desired.
+    pub(crate) machines: &'a BTreeSet<String>,
+    /// What they are asked.
+    pub(crate) request: ExternalUpdateRequest,
+    /// Whether machines are replaced if nobody takes over.
+    pub(crate) fallback: bool,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(crate) struct TakenOver {
+    pub(crate) outcome: TakeOver,
+    /// When to look again, if nothing happens before.
+    pub(crate) again: Option<Timestamp>,
+}
+
+impl InPlaceExtensions {
+    /// Who can be asked to take over, in the order in which they are.
+    ///
+    /// # Errors
+    ///
+    /// That is not known.
+    pub(crate) async fn implementers(&self, namespace: &str) -> Result<Vec<Implementer>, InPlaceError> {
+        let Some(hooks) = self.hooks().await else { return Ok(Vec::new()) };
+        let handlers = hooks.handlers(Hook::ExternalUpdate, namespace).await?;
+        let implementers = handlers.iter().map(|handler| Implementer {
+            name: handler.as_str().to_owned(),
+            registration: short(&registration(hooks, handler).to_string()),
+        });
+        Ok(implementers.collect())
+    }
+
+    /// Asks whoever has to be asked, until it is known who takes over or that nobody does. A call that fails is neither.
+    pub(crate) async fn take_over<K: Kind>(
+        &self,
+        context: &Context,
+        namespace: &str,
+        update: Update<'_, K>,
+    ) -> Result<TakenOver, WriteError>
+    where
+        K::DynamicType: Default,
+    {
+        let Update { owner, mut record, implementers, machines, request, fallback } = update;
+        let (desired, now) = (fingerprint(&request.desired), context.now());
+        // Everybody once, and the one who has accepted before.
+        for _ in 0..=implementers.len() + 1 {
+            let observed = Observed {
+                record: record.as_ref(),
+                desired: &desired,
+                machines,
+                implementers,
+                fallback,
+                now,
+            };
+            let asked = match decide(&observed) {
+                Step::Nothing => return Ok(TakenOver::default()),
+                Step::Watch { acceptance, again } => {
+                    let outcome = TakeOver::By { handler: acceptance.by, reason: acceptance.reason };
+                    return Ok(TakenOver { outcome, again });
+                }
+                Step::Refused { refusals, again } => {
+                    return Ok(TakenOver { outcome: TakeOver::Refused(refusals), again });
+                }
+                Step::Ask(asked) => asked,
+            };
+            let answer = match self.call_external(&asked, namespace, &request).await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    let holder = record.as_ref().and_then(|record| record.holder(implementers));
+                    // Who has accepted and does not answer has not withdrawn.
+                    let outcome = match holder {
+                        Some(holder) => TakeOver::By {
+                            handler: holder.by.clone(),
+                            reason: format!("{} (asked again: {error})", holder.reason),
+                        },
+                        None => TakeOver::NoAnswer(error.to_string()),
+                    };
+                    return Ok(TakenOver { outcome, again: now.checked_add(UNREACHED_AGAIN).ok() });
+                }
+            };
+            let said = after(&observed, &asked, answer);
+            tell(context, owner, record.as_ref(), &said);
+            write(context, owner, Some(&said)).await?;
+            record = Some(said);
+        }
+        Ok(TakenOver::default())
+    }
+
+    async fn call_external(
+        &self,
+        asked: &Implementer,
+        namespace: &str,
+        request: &ExternalUpdateRequest,
+    ) -> Result<Answer, InPlaceError> {
+        let Some(hooks) = self.hooks().await else { return Ok(Answer::NotReached) };
+        Ok(match hooks.call_one::<ExternalUpdate>(&asked.name, namespace, request).await? {
+            Called::Ignored(_) => Answer::NotReached,
+            Called::Given(response) if response.accepted => {
+                let seconds = i64::from(response.retry_after_seconds);
+                let retry_after = (seconds > 0).then(|| SignedDuration::from_secs(seconds));
+                Answer::Accepted { reason: response.reason, retry_after }
+            }
+            Called::Given(response) => Answer::Refused { reason: response.reason },
+        })
+    }
+}
+
+/// Tells users who has accepted or refused just now.
+fn tell<K: Kind>(context: &Context, owner: &K, before: Option<&Record>, said: &Record)
+where
+    K::DynamicType: Default,
+{
+    let was = before.and_then(|before| before.accepted.as_ref());
+    match &said.accepted {
+        Some(accepted) if was.is_none_or(|was| was.by != accepted.by) => {
+            let message = format!("{} takes over the update: {}", accepted.by, accepted.reason);
+            context.event(owner, EventType::Normal, "ExternalUpdateAccepted", message);
+        }
+        Some(_) => {}
+        None => {
+            if let Some(refusal) = said.refused.last() {
+                context.event(owner, EventType::Normal, "ExternalUpdateRefused", refusal.to_string());
+            }
+        }
+    }
+}
+
+/// What implementers said before, as it is written on the owner of the machines.
+pub(crate) fn record_of(owner: &ObjectMeta) -> Option<Record> {
+    annotation(owner, EXTERNAL_UPDATE_ANNOTATION).and_then(Record::from_annotation)
+}
+
+/// Removes what implementers said: the update is over, or another way was chosen.
+pub(crate) async fn forget_record<K: Kind>(context: &Context, owner: &K) -> Result<(), WriteError>
+where
+    K::DynamicType: Default,
+{
+    match owner.meta().annotations.as_ref().is_some_and(|all| all.contains_key(EXTERNAL_UPDATE_ANNOTATION)) {
+        true => write(context, owner, None).await,
+        false => Ok(()),
+    }
+}
+
+/// Merged without a lock: nobody else writes this annotation.
+async fn write<K: Kind>(context: &Context, owner: &K, record: Option<&Record>) -> Result<(), WriteError>
+where
+    K::DynamicType: Default,
+{
+    let value = record.map(Record::to_annotation);
+    let patch = json!({"metadata": {"annotations": {EXTERNAL_UPDATE_ANNOTATION: value}}});
+    context.writer::<K>().patch_unconditionally(&ObjectKey::of(owner), patch).await?;
+    Ok(())
+}
+
+/// What every machine shall have, from an object that was made for one: without its name, and of its annotations only where
+/// it is from.
+pub(crate) fn desired_part(object: &DynamicObject) -> Object {
+    let kept = [CLONED_FROM_NAME_ANNOTATION, CLONED_FROM_GROUP_KIND_ANNOTATION];
+    let annotations = object.metadata.annotations.iter().flatten();
+    let annotations: Map<String, Value> = annotations
+        .filter(|(key, _)| kept.contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), json!(value)))
+        .collect();
+    let types = object.types.clone().unwrap_or_default();
+    let value = json!({
+        "apiVersion": types.api_version, "kind": types.kind,
+        "metadata": {"annotations": annotations},
+        "spec": object.data.get("spec").cloned().unwrap_or_else(|| json!({})),
+    });
+    Object::try_from(value).unwrap_or_default()
+}
+
+/// A short text that differs when a long one does.
+fn short(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
