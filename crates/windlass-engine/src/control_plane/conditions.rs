@@ -13,6 +13,7 @@ use super::preflight::Operation;
 use super::remediation::{self, RemediationOutcome};
 use super::waiting::WaitingOn;
 use crate::condition::{Aggregate, Finding, Polarity, Reasons, Source, Verdict, aggregate, is_true};
+use crate::rollout::ROLLOUT_BLOCKED;
 
 /// One Machine with the conditions that are on it.
 #[derive(Clone, Copy, Debug)]
@@ -240,7 +241,8 @@ fn rolling_out(decision: &Decision, machines: &[MachineConditions<'_>]) -> Findi
     if let Step::Wait(waiting) = &decision.step {
         lines.push(format!("* {waiting}"));
     }
-    Finding::yes(TYPE, "RollingOut").because(lines.join("\n"))
+    let blocked = matches!(decision.step, Step::Wait(WaitingOn::InPlaceRefused { .. }));
+    Finding::yes(TYPE, if blocked { ROLLOUT_BLOCKED } else { "RollingOut" }).because(lines.join("\n"))
 }
 
 fn scaling_up(observed: &Observed, decision: &Decision) -> Finding {
@@ -410,7 +412,7 @@ mod tests {
             &observed,
             "RollingOut",
             True,
-            "RollingOut",
+            "RolloutBlocked",
             "Rolling out 3 not up-to-date replicas\n\
              * Version v1.32.0, v1.33.0 required\n\
              * KubeadmControlPlane spec.rollout.after 1970-01-01T00:00:00Z has passed\n\

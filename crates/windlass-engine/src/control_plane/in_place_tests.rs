@@ -146,7 +146,7 @@ fn the_external_strategy_without_fallback_replaces_nothing_and_says_why() {
     broken.machines[0].components.insert(Component::ApiServer, Health::Unhealthy);
     assert_eq!(
         waits(&decided(&broken)),
-        "updating a Machine in place waits: kube-apiserver of Machine m1 is not healthy"
+        "updating a Machine waits: kube-apiserver of Machine m1 is not healthy"
     );
 }
 
@@ -211,7 +211,7 @@ fn others_are_asked_to_take_over_what_extensions_do_not_cover() {
     observed.take_over = TakeOver::NotAsked;
     observed.machines[2].components.insert(Component::ApiServer, Health::Unhealthy);
     observed.machines[2].outdated.clear();
-    assert!(waits(&decided(&observed)).starts_with("updating a Machine in place waits"));
+    assert!(waits(&decided(&observed)).starts_with("updating a Machine waits"));
     let mut observed = external(3, None);
     observed.take_over = TakeOver::NotAsked;
     observed.machines[0].marked_for_deletion = true;

@@ -25,7 +25,8 @@ impl fmt::Display for Operation {
         f.write_str(match self {
             Self::ScaleUp => "adding a Machine",
             Self::ScaleDown => "removing a Machine",
-            Self::UpdateInPlace => "updating a Machine in place",
+            // Whether in place is known only when extensions have been asked.
+            Self::UpdateInPlace => "updating a Machine",
         })
     }
 }
