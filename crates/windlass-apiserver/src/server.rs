@@ -17,7 +17,7 @@ use crate::identity::Identity;
 use crate::openapi;
 use crate::registry::{Conversions, ConvertFn, Registry};
 use crate::service::Service;
-use crate::stored::{meta, parse};
+use crate::stored::meta;
 use crate::tokens::{API, TokenKey};
 use crate::webhook::{self, Directory, ServiceResolver};
 
@@ -272,10 +272,9 @@ impl Inner {
             return;
         };
         let snapshot = self.store.snapshot();
-        let objects = snapshot.list(&definitions.scope(None));
-        let parsed = objects.filter_map(|object| Some((object.as_ref(), parse(object).ok()?)));
+        let objects = snapshot.list(&definitions.scope(None)).map(AsRef::as_ref);
         self.registry.store(Arc::new(
-            before.rebuilt(parsed, &self.conversions, |crd| webhook::conversion_of(crd, &self.directory)),
+            before.rebuilt(objects, &self.conversions, |crd| webhook::conversion_of(crd, &self.directory)),
         ));
     }
 

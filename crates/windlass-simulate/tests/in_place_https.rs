@@ -148,7 +148,7 @@ async fn an_implementer_made_with_the_sdk_takes_over_an_update_over_https() {
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     running.stop(Duration::from_secs(30)).await;
     drop(stop);
-    let _ = serving.await.unwrap();
+    assert_eq!(serving.await.unwrap().unfinished_connections, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

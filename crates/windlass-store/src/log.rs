@@ -215,7 +215,15 @@ impl Log {
 
 impl Ring {
     fn after(&self, revision: u64) -> impl Iterator<Item = &Arc<Event>> {
-        let from = self.events.partition_point(|event| event.revision() <= revision);
+        /// How far from the end most readers are at most: they are woken for each commit.
+        const NEAR: usize = 4;
+        let near = self.events.len().saturating_sub(NEAR);
+        let from = match self.events.get(near) {
+            Some(event) if event.revision() <= revision => {
+                near + self.events.range(near..).take_while(|event| event.revision() <= revision).count()
+            }
+            _ => self.events.partition_point(|event| event.revision() <= revision),
+        };
         self.events.range(from..)
     }
 

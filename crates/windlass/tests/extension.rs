@@ -168,9 +168,9 @@ fn wrong_input_names_what_is_wrong() {
         (&["call", "Discovery", "--config", "list.yaml"], 2, "list.yaml: not an ExtensionConfig"),
         (&["call", "Discovery", "--config", "both.yaml"], 2, "spec.clientConfig.url"),
         (
-            &["call", "UpdateMachine", "--config", "extensionconfig.yaml"],
+            &["call", "GenerateUpgradePlan", "--config", "extensionconfig.yaml"],
             1,
-            "has no handler of UpdateMachine",
+            "has no handler of GenerateUpgradePlan",
         ),
         (
             &[&CALL[..], &["--request", "wrong.yaml"]].concat(),
@@ -195,7 +195,7 @@ fn the_openapi_document_is_printed_as_yaml_and_json() {
     let (_, json, _) = extension(Path::new("."), &["openapi", "-o", "json", "--document-version", "book"]);
     let document: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(document["info"]["version"], "book");
-    assert_eq!(document["paths"].as_object().unwrap().len(), 17);
+    assert_eq!(document["paths"].as_object().unwrap().len(), 18);
 }
 
 #[test]

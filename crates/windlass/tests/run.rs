@@ -159,7 +159,9 @@ async fn of_two_processes_one_leads_and_the_other_takes_over() {
     let mut third = run(path, "third", &[]);
     third.says("Ready");
     assert_eq!(second.signal("TERM"), Some(0));
-    assert_eq!(holder(&client).await, "", "it was given back");
+    // The third may have been quick.
+    let holder = holder(&client).await;
+    assert!(["", "third"].contains(&holder.as_str()), "it was not given back: {holder}");
     third.says("Leading");
 }
 

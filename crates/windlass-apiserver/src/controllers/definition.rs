@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use serde::Deserialize;
 use serde_json::Value;
 use windlass_store::{Key, Object, Resource as Storage, Scope};
 
@@ -51,27 +52,56 @@ fn is_current(definition: &Value) -> bool {
         && is_stored
 }
 
+/// What of a definition says how its objects are called. The schemas, which are most of it, are skipped.
+#[derive(Deserialize)]
+struct Named {
+    metadata: NamedMeta,
+    spec: NamedSpec,
+    #[serde(default)]
+    status: NamedStatus,
+}
+
+#[derive(Deserialize)]
+struct NamedMeta {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct NamedSpec {
+    #[serde(default)]
+    group: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NamedStatus {
+    accepted_names: Value,
+    conditions: Value,
+}
+
 /// What stands in the way of the names of a definition: another one of the same group that has them.
 fn conflict(server: &Inner, definitions: &Resource, definition: &Value) -> Option<String> {
-    let names = |definition: &Value, from: &str| -> Vec<String> {
-        let names = &definition[from][if from == "spec" { "names" } else { "acceptedNames" }];
+    let names = |names: &Value| -> Vec<String> {
         let single = ["plural", "singular"].iter().filter_map(|name| names[*name].as_str());
         let short = names["shortNames"].as_array().into_iter().flatten().filter_map(Value::as_str);
         single.chain(short).filter(|name| !name.is_empty()).map(str::to_owned).collect()
     };
-    let wanted = names(definition, "spec");
+    let wanted = names(&definition["spec"]["names"]);
     let snapshot = server.store.snapshot();
-    for other in snapshot.list(&definitions.scope(None)).filter_map(|object| parse(object).ok()) {
-        let is_other = other["metadata"]["name"] != definition["metadata"]["name"]
-            && other["spec"]["group"] == definition["spec"]["group"];
-        if !is_other || !crd::has_condition(&other, "NamesAccepted") {
+    for object in snapshot.list(&definitions.scope(None)) {
+        let Ok(other) = serde_json::from_slice::<Named>(object.value()) else { continue };
+        let is_other = definition["metadata"]["name"] != other.metadata.name.as_str()
+            && definition["spec"]["group"] == other.spec.group.as_str();
+        let NamedStatus { accepted_names, conditions } = &other.status;
+        if !is_other || !crd::is_true(conditions, "NamesAccepted") {
             continue;
         }
-        let taken = names(&other, "status");
+        let taken = names(accepted_names);
         if let Some(name) = wanted.iter().find(|name| taken.contains(name)) {
             return Some(format!("{name:?} is already in use"));
         }
-        if other["status"]["acceptedNames"]["kind"] == definition["spec"]["names"]["kind"] {
+        if accepted_names["kind"] == definition["spec"]["names"]["kind"] {
             return Some(format!("{} is already in use", definition["spec"]["names"]["kind"]));
         }
     }

@@ -28,7 +28,14 @@ impl Collector {
     pub(super) fn learn(&mut self, object: &Object) {
         let meta = meta(object);
         let key = object.key();
-        self.objects.insert(meta.uid.clone(), key.clone());
+        if self.objects.get(&meta.uid) != Some(key) {
+            self.objects.insert(meta.uid.clone(), key.clone());
+        }
+        // Most changes are of something else.
+        let known = self.owners.get(key).map(Vec::as_slice).unwrap_or_default();
+        if known.iter().eq(meta.owners.iter().map(|owner| &owner.uid)) {
+            return;
+        }
         self.forget_owners(key);
         if meta.owners.is_empty() {
             return;

@@ -310,6 +310,11 @@ pub(crate) fn storage_version(crd: &Value) -> Option<&str> {
 
 /// Whether a condition of a definition is true.
 pub(crate) fn has_condition(crd: &Value, ty: &str) -> bool {
-    let conditions = crd["status"]["conditions"].as_array().into_iter().flatten();
+    is_true(&crd["status"]["conditions"], ty)
+}
+
+/// Whether a condition among others is true.
+pub(crate) fn is_true(conditions: &Value, ty: &str) -> bool {
+    let conditions = conditions.as_array().into_iter().flatten();
     conditions.into_iter().any(|condition| condition["type"] == ty && condition["status"] == "True")
 }

@@ -12,6 +12,7 @@ use std::sync::{Arc, LazyLock};
 use serde_json::Value;
 use windlass_store as store;
 
+use crate::stored::parse;
 pub(crate) use jsonpath::{JsonPath, text};
 pub use resource::ConvertFn;
 pub(crate) use resource::{
@@ -30,6 +31,8 @@ pub(crate) struct Registry {
 
 /// A definition that is in the registry.
 struct Known {
+    /// That of the object it was read from: as long as it stays, nothing has to be read again.
+    revision: u64,
     uid: String,
     generation: i64,
     terminating: bool,
@@ -74,20 +77,25 @@ impl Registry {
     }
 
     /// The registry for the definitions that are established, taking over from this one what has not
-    /// changed: compiling a schema takes a while.
+    /// changed: parsing a definition takes a while, and compiling a schema a longer one.
     pub(crate) fn rebuilt<'a>(
         &self,
-        definitions: impl Iterator<Item = (&'a store::Object, Value)>,
+        definitions: impl Iterator<Item = &'a store::Object>,
         conversions: &Conversions,
         by_webhook: impl Fn(&Value) -> Option<ConvertFn>,
     ) -> Self {
         let mut known = BTreeMap::new();
         let mut next_encoding = self.next_encoding;
-        for (object, crd) in definitions {
+        for object in definitions {
+            let (name, revision) = (object.key().name().to_owned(), object.revision());
+            if let Some(before) = self.definitions.get(&name).filter(|before| before.revision == revision) {
+                known.insert(name, Arc::clone(before));
+                continue;
+            }
+            let Ok(crd) = parse(object) else { continue };
             if !crd::has_condition(&crd, "Established") {
                 continue;
             }
-            let name = object.key().name().to_owned();
             let uid = crd["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
             let generation = crd["metadata"]["generation"].as_i64().unwrap_or_default();
             let terminating = crd["metadata"]["deletionTimestamp"].is_string();
@@ -95,7 +103,8 @@ impl Registry {
                 before.uid == uid && before.generation == generation && before.terminating == terminating
             });
             if let Some(before) = before {
-                known.insert(name, Arc::clone(before));
+                let resources = before.resources.clone();
+                known.insert(name, Arc::new(Known { revision, uid, generation, terminating, resources }));
                 continue;
             }
             let (group, kind) = (&crd["spec"]["group"], &crd["spec"]["names"]["kind"]);
@@ -103,10 +112,10 @@ impl Registry {
             let registered = conversions.get(&place).cloned().map(Conversion::Function);
             let conversion = registered.or_else(|| by_webhook(&crd).map(Conversion::Webhook));
             let conversion = conversion.unwrap_or(Conversion::Relabel);
-            if let Some(resources) = crd::resources(&crd, object.revision(), next_encoding, &conversion) {
+            if let Some(resources) = crd::resources(&crd, revision, next_encoding, &conversion) {
                 next_encoding += resources.len() as u64;
                 let resources = resources.into_iter().map(Arc::new).collect();
-                known.insert(name, Arc::new(Known { uid, generation, terminating, resources }));
+                known.insert(name, Arc::new(Known { revision, uid, generation, terminating, resources }));
             }
         }
         Self::with(known, next_encoding)
