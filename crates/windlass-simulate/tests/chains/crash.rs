@@ -8,11 +8,6 @@ use windlass_version::Version;
 
 use crate::support::{Chains, LONG, planned, releases};
 
-/// If this is set, every upgrade is killed once only, and there are as many upgrades as one has writes. That takes minutes.
-const EVERY_WRITE: &str = "WINDLASS_EVERY_WRITE";
-/// How many writes are between two kills of one upgrade. With as many upgrades, each beginning with another write, every
-/// write is tried.
-const PERIOD: u64 = 16;
 /// How many upgrades one cluster makes: a class lists so many versions.
 const UPGRADES: u64 = 40;
 /// More than any upgrade has writes here, also one that is killed all the time.
@@ -70,44 +65,34 @@ async fn upgrade(chains: &mut Chains, minor: u64, next: impl Fn(u64) -> Option<(
     kills
 }
 
-/// Kills at every write of a part of all numbers.
-async fn kill_at_every_write(part: u64, parts: u64) {
+/// Kills once in every upgrade, each time after another write of a part of all numbers.
+async fn kill_after_every_write(part: u64, parts: u64) {
     let mut chains = begin(40 + part).await;
-    let once_only = std::env::var_os(EVERY_WRITE).is_some();
-    let (mut first, mut minor) = (1 + part, 20);
+    let (mut number, mut minor) = (1 + part, 20);
     loop {
-        let next = |kills: u64| match kills {
-            0 => Some((first, fault(first))),
-            _ if once_only => None,
-            _ => Some((PERIOD, fault(first + kills))),
-        };
-        let kills = upgrade(&mut chains, minor, next).await;
-        if once_only && kills == 0 {
-            assert!(first > 100, "an upgrade has more than {first} writes");
+        let once = |kills: u64| (kills == 0).then_some((number, WriteFault::CrashAfter));
+        if upgrade(&mut chains, minor, once).await == 0 {
             break;
         }
-        assert!(once_only || kills > 100 / PERIOD, "an upgrade has more than {kills} times {PERIOD} writes");
-        first += parts;
-        if !once_only && first > PERIOD {
-            break;
-        }
+        number += parts;
         minor += 2;
         if minor >= 20 + 2 * UPGRADES {
-            (chains, minor) = (begin(40 + first).await, 20);
+            (chains, minor) = (begin(40 + number).await, 20);
         }
     }
+    assert!(number > 100, "an upgrade has more than {number} writes");
 }
 
 // Two tests, so that they run side by side.
 
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_killed_at_any_write_ends_the_same() {
-    kill_at_every_write(0, 2).await;
+    kill_after_every_write(0, 2).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_killed_at_any_other_write_ends_the_same() {
-    kill_at_every_write(1, 2).await;
+    kill_after_every_write(1, 2).await;
 }
 
 #[tokio::test(start_paused = true)]
