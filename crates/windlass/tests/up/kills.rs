@@ -17,9 +17,8 @@ use windlass_simulate::{Startup, TopologyManifests};
 use crate::load::Writer;
 use crate::process::Up;
 
-/// How many clusters are upgraded at the same time, if nobody says how many. `cargo xtask kills` says 20, of a program that is
-/// built with optimisations: a debug build takes minutes for that.
-const CLUSTERS: usize = 5;
+/// How many clusters are upgraded at the same time, if nobody says how many.
+const CLUSTERS: usize = 20;
 /// How often it is killed.
 const KILLS: usize = 50;
 /// A life ends after so many writes of the controllers for each cluster at the latest.
