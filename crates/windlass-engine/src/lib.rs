@@ -8,6 +8,7 @@ pub mod condition;
 pub mod contract;
 pub mod control_plane;
 pub mod external_update;
+mod hash;
 pub mod health_check;
 pub mod in_place;
 pub mod intent;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use windlass_engine::rollout::{
     Amount, InPlaceAnswer, InPlaceAnswers, Leftover, Limits, Machine, MustReplace, NewSet, Note, Observed,
     Plan, Progress, RollingUpdate, Set, Strategy, WhyCreate, WhyNotInPlace, finished_sets,
-    in_place_questions, plan, roles,
+    in_place_questions, left_to_others, plan, roles,
 };
 
 fn at(second: i64) -> Timestamp {
@@ -421,6 +421,25 @@ fn only_machines_that_need_it_and_may_are_asked_about() {
     for answers in [cannot, InPlaceAnswers::new()] {
         assert!(plan(&state, &answers).old.iter().all(|set| set.moves_to.is_none()));
     }
+}
+
+#[test]
+fn others_are_asked_about_what_extensions_leave_open() {
+    let cannot = InPlaceAnswer::Cannot;
+    let not_covered = WhyNotInPlace::NotCovered { leftovers: vec!["spec.version".to_owned()] };
+    let answers = InPlaceAnswers::from([
+        ("none".to_owned(), cannot(WhyNotInPlace::NoExtension)),
+        ("partly".to_owned(), cannot(not_covered)),
+        ("covered".to_owned(), InPlaceAnswer::Can { by: vec!["updater".to_owned()] }),
+        ("no way".to_owned(), cannot(WhyNotInPlace::Impossible { why: "another class".to_owned() })),
+        ("unasked".to_owned(), cannot(WhyNotInPlace::NotAsked)),
+        ("taken".to_owned(), InPlaceAnswer::TakenOver),
+    ]);
+    let asked = ["none", "partly", "covered", "no way", "unasked", "taken", "unanswered"].map(str::to_owned);
+    assert_eq!(left_to_others(&asked, &answers, false), ["none", "partly"]);
+    // Extensions are not asked while somebody has taken over: what nobody answered for is its.
+    assert_eq!(left_to_others(&asked, &answers, true), ["none", "partly", "unanswered"]);
+    assert_eq!(left_to_others(&[], &answers, true), [] as [&str; 0]);
 }
 
 #[test]

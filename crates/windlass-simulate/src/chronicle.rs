@@ -7,7 +7,8 @@ use kube::ResourceExt;
 use windlass_api::cluster::{Machine, MachineDeployment, MachinePool};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::names::{
-    CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, TOPOLOGY_DEPLOYMENT_NAME_LABEL, TOPOLOGY_POOL_NAME_LABEL,
+    CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, REMEDIATE_MACHINE_ANNOTATION, TOPOLOGY_DEPLOYMENT_NAME_LABEL,
+    TOPOLOGY_POOL_NAME_LABEL,
 };
 use windlass_version::{Version, check_control_plane_step, kubelet_skew};
 
@@ -22,7 +23,7 @@ use crate::recorder::{Observer, Written};
 /// - no kubelet is ahead of an API server, or further behind than the skew policy allows, and neither is the version
 ///   that a worker group is given;
 /// - the control plane is never given a version that skips a minor, and its machines are never two minors apart;
-/// - no more machines are created for a version than there are to be of them: none is replaced twice.
+/// - no more machines are created for a version than there are to be of them and are to be remediated: none is replaced twice.
 #[derive(Clone, Default)]
 pub struct Chronicle(Arc<Mutex<BTreeMap<String, Course>>>);
 
@@ -43,6 +44,8 @@ struct Part {
     replicas: usize,
     /// How many machines were created since it was given its version.
     created: usize,
+    /// How many of its machines were to be remediated since then.
+    ill: usize,
     /// Whether it was given a version that not all of its machines have.
     moving: bool,
     /// The versions that it reports itself, with how many run each.
@@ -54,6 +57,7 @@ struct Seen {
     group: Option<String>,
     version: String,
     kubelet: Option<String>,
+    is_ill: bool,
 }
 
 impl Chronicle {
@@ -189,7 +193,7 @@ impl Course {
         part.is_pool = is_pool;
         if part.version != version {
             let before = std::mem::replace(&mut part.version, version.to_owned());
-            (part.created, part.moving) = (0, true);
+            (part.created, part.ill, part.moving) = (0, 0, true);
             if !before.is_empty() {
                 self.facts.push((written.revision(), format!("{} {before} -> {version}", text(&name))));
                 if name.is_none() {
@@ -214,11 +218,13 @@ impl Course {
             self.machines.remove(&machine.name_any());
         } else {
             let kubelet = machine.status.node_info.as_ref().map(|info| info.kubelet_version.clone());
-            let seen = Seen { group: group.clone(), version: machine.spec.version.clone(), kubelet };
-            let is_new = self.machines.insert(machine.name_any(), seen).is_none();
-            if is_new && let Some(part) = self.parts.get_mut(&group) {
-                part.created += 1;
-                if part.created > part.replicas {
+            let is_ill = machine.annotations().contains_key(REMEDIATE_MACHINE_ANNOTATION);
+            let seen = Seen { group: group.clone(), version: machine.spec.version.clone(), kubelet, is_ill };
+            let before = self.machines.insert(machine.name_any(), seen);
+            if let Some(part) = self.parts.get_mut(&group) {
+                part.created += usize::from(before.is_none());
+                part.ill += usize::from(is_ill && before.is_none_or(|before| !before.is_ill));
+                if part.created > part.replicas + part.ill {
                     return Err(format!(
                         "{} machines were created for {} machines of {} at {}",
                         part.created,

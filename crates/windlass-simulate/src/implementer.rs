@@ -1,19 +1,18 @@
 //! An extension in the simulation that takes over whole updates, or refuses to.
 
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::Request;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use tower::service_fn;
 use windlass_api::cluster::Machine;
 use windlass_api::hooks::Hook;
 use windlass_api::names::{HOOKS_API_VERSION, RUNTIME_API_VERSION};
 use windlass_hooks::transport::InProcess;
 
+use crate::in_process::answer;
 use crate::world::{World, key};
 
 /// An extension that takes over whole updates. It answers as it is told, and works when it is told to. Cheap to clone; all
@@ -89,19 +88,7 @@ impl SimulatedImplementer {
         let inner = Inner { reply, ignorable: false, calls: Vec::new(), accepted: None };
         let implementer = Self { name: name.to_owned(), inner: Arc::new(Mutex::new(inner)) };
         let inner = Arc::clone(&implementer.inner);
-        transport.add(
-            name,
-            service_fn(move |request: Request<Bytes>| {
-                let answer = lock(&inner).answer(&request);
-                async move {
-                    match answer {
-                        Some(answer) => Ok::<_, Infallible>(Response::new(Bytes::from(answer.to_string()))),
-                        // Whoever called gives up some time.
-                        None => std::future::pending().await,
-                    }
-                }
-            }),
-        );
+        answer(transport, name, move |request| lock(&inner).answer(request));
         implementer
     }
 

@@ -7,6 +7,7 @@
 mod chronicle;
 mod extension;
 mod implementer;
+mod in_process;
 mod live;
 mod manifests;
 mod population;

@@ -1,18 +1,18 @@
 //! An extension in the simulation that updates machines in place, or is in the way of it.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::Request;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use tower::service_fn;
 use windlass_api::hooks::Hook;
 use windlass_api::names::{HOOKS_API_VERSION, RUNTIME_API_VERSION};
 use windlass_hooks::transport::InProcess;
+
+use crate::in_process::answer;
 
 /// An extension that updates machines in place. Cheap to clone; all clones are one, also across restarts of the world.
 #[derive(Clone)]
@@ -65,19 +65,7 @@ impl SimulatedUpdater {
     pub(crate) fn add_to(transport: &InProcess, name: &str) -> Self {
         let updater = Self { name: name.to_owned(), inner: Arc::default() };
         let inner = Arc::clone(&updater.inner);
-        transport.add(
-            name,
-            service_fn(move |request: Request<Bytes>| {
-                let answer = lock(&inner).answer(&request);
-                async move {
-                    match answer {
-                        Some(answer) => Ok::<_, Infallible>(Response::new(Bytes::from(answer.to_string()))),
-                        // Whoever called gives up some time.
-                        None => std::future::pending().await,
-                    }
-                }
-            }),
-        );
+        answer(transport, name, move |request| lock(&inner).answer(request));
         updater
     }
 

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
+mod apply;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -9,9 +11,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Request};
 use kube::Client;
-use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
-};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::client::Body;
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, Machine};
@@ -22,6 +22,8 @@ use windlass_plane::{Candidate, LeaderOptions, Plane, Selection, install};
 use windlass_reconcile::{Manager, Options};
 use windlass_simulate::{SimulatedExtension, TopologyManifests};
 use windlass_store::{History, Store};
+
+use apply::apply;
 
 const ACCOUNT: &str = "system:serviceaccount:windlass-system:windlass";
 
@@ -158,19 +160,6 @@ fn webhooks_are_asked_about_what_the_rules_are_for() {
     }
 }
 
-async fn apply(client: &Client, object: &Value) {
-    let api_version = object["apiVersion"].as_str().unwrap();
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let kind = GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
-    let resource = ApiResource::from_gvk(&kind);
-    let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    let name = object["metadata"]["name"].as_str().unwrap();
-    api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(object)).await.unwrap();
-}
-
 /// Acts as the ServiceAccount, and remembers what is asked and what is refused.
 fn restricted(
     client: Client,
@@ -203,7 +192,7 @@ async fn an_upgrade_needs_the_rights_that_are_given_and_no_others() {
     let admin = Client::new(server.service(), "default");
     for file in ["namespace.yaml", "rbac.yaml"] {
         for object in documents(file) {
-            apply(&admin, &object).await;
+            apply(&admin, &object).await.unwrap();
         }
     }
     let (asked, refused) = (Arc::new(Mutex::default()), Arc::new(Mutex::<BTreeSet<String>>::default()));
@@ -225,19 +214,19 @@ async fn an_upgrade_needs_the_rights_that_are_given_and_no_others() {
     candidate.lead().await;
     candidate.resign().await;
 
-    apply(&admin, &SimulatedExtension::config()).await;
+    apply(&admin, &SimulatedExtension::config()).await.unwrap();
     let manifests = TopologyManifests::new("c1", "v1.31.0", 1)
         .machine_deployment("a", 2)
         .machine_pool("p", 1)
         .versions(["v1.31.0", "v1.32.0"]);
     for object in manifests.objects() {
-        apply(&admin, &object).await;
+        apply(&admin, &object).await.unwrap();
     }
     let check = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
         "metadata": {"name": "c1-a", "namespace": "default"},
         "spec": {"clusterName": "c1", "selector": {"matchLabels": {"cluster.x-k8s.io/cluster-name": "c1"}},
             "checks": {"unhealthyNodeConditions": [{"type": "Ready", "status": "False", "timeoutSeconds": 60}]}}});
-    apply(&admin, &check).await;
+    apply(&admin, &check).await.unwrap();
     until(&admin, "v1.31.0", 3, &refused).await;
     let api: Api<Cluster> = Api::default_namespaced(admin.clone());
     review(&client, &api.get("c1").await.unwrap()).await;

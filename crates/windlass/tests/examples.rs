@@ -2,13 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
+mod apply;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kube::Client;
 use kube::ResourceExt;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, Machine};
 use windlass_api::control_plane::KubeadmControlPlane;
@@ -16,6 +16,8 @@ use windlass_api::names::CONTROL_PLANE_LABEL;
 use windlass_engine::condition;
 use windlass_plane::{Data, Embedded, EmbeddedAdmission, install};
 use windlass_simulate::{SimulatedExtension, SimulatedUpdater, World, WorldOptions, key};
+
+use apply::apply;
 
 /// Wrong on purpose: what `windlass extension lint` finds in it is in the README.
 const MISTAKEN: &str = "mistaken-extensionconfig.yaml";
@@ -37,21 +39,6 @@ fn objects(example: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(&text).unwrap()
 }
 
-async fn apply(client: &Client, object: &Value) -> Result<(), kube::Error> {
-    let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap();
-    let kind = GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
-    let resource = ApiResource::from_gvk(&kind);
-    let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    let mut parameters = PatchParams::apply("test").force();
-    parameters.field_validation = Some(kube::api::ValidationDirective::Strict);
-    api.patch(object["metadata"]["name"].as_str().unwrap(), &parameters, &Patch::Apply(object))
-        .await
-        .map(drop)
-}
-
 #[tokio::test]
 async fn every_example_is_accepted_without_an_unknown_field() {
     let admission = EmbeddedAdmission::new();
@@ -65,7 +52,7 @@ async fn every_example_is_accepted_without_an_unknown_field() {
         let objects = objects(name);
         let mut outcome = Ok(());
         for object in &objects {
-            outcome = apply(&client, object).await;
+            outcome = apply(&client, object).await.map(drop);
             if name != MISTAKEN
                 && let Err(error) = &outcome
             {

@@ -2,6 +2,8 @@
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a failing helper fails the test")]
 
+mod apply;
+
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -9,11 +11,13 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::api::Api;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 use windlass_extension::DevelopmentCertificate;
+
+use apply::apply;
 
 /// A process that says on its standard output how far it is, ended when it goes out of scope.
 struct Process {
@@ -84,18 +88,6 @@ async fn client(directory: &Path) -> Client {
 async fn holder(client: &Client) -> String {
     let leases: Api<Lease> = Api::default_namespaced(client.clone());
     leases.get("windlass").await.unwrap().spec.unwrap().holder_identity.unwrap()
-}
-
-async fn apply(client: &Client, object: &Value) -> Result<DynamicObject, kube::Error> {
-    let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap();
-    let kind = GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
-    let resource = ApiResource::from_gvk(&kind);
-    let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    let name = object["metadata"]["name"].as_str().unwrap();
-    api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(object)).await
 }
 
 fn quickstart() -> Vec<Value> {

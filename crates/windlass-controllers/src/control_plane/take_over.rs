@@ -16,7 +16,6 @@ use windlass_engine::external_update::{self, Implementer, Record, Step, TakeOver
 use windlass_engine::in_place::Said;
 
 use super::{ControlPlaneError, ControlPlaneReconciler, Scene};
-use crate::external::FromTemplate;
 use crate::in_place::{Update, desired_part, forget_record, record_of, view};
 
 /// Others who could take over, and what they said.
@@ -83,15 +82,6 @@ impl ControlPlaneReconciler {
     /// What every Machine shall be.
     async fn desired(&self, scene: &Scene<'_>) -> Result<MachineObjects, ControlPlaneError> {
         let template = self.template(scene).await?;
-        let clone = FromTemplate {
-            template: &template.object,
-            name: "",
-            cluster: &scene.cluster_name(),
-            owner: None,
-            labels: Default::default(),
-            annotations: Default::default(),
-        }
-        .object()?;
         let control_plane = scene.control_plane;
         let owner = control_plane.owner_ref(&()).unwrap_or_default();
         // A Machine that is updated has long joined.
@@ -103,7 +93,7 @@ impl ControlPlaneReconciler {
         });
         Ok(MachineObjects {
             machine: Object::try_from(machine).unwrap_or_default(),
-            infrastructure_machine: desired_part(&clone),
+            infrastructure_machine: desired_part(&template, &scene.cluster_name())?,
             bootstrap_config: Object::try_from(config).ok(),
         })
     }

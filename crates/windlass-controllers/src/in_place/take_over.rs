@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::DynamicObject;
 use serde_json::{Map, Value, json};
 use windlass_api::Object;
 use windlass_api::hooks::{ExternalUpdate, ExternalUpdateRequest, Hook};
@@ -15,7 +14,8 @@ use windlass_api::names::{
     CLONED_FROM_GROUP_KIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, EXTERNAL_UPDATE_ANNOTATION,
 };
 use windlass_engine::external_update::{
-    Answer, Implementer, Observed, Record, Step, TakeOver, UNREACHED_AGAIN, after, decide, fingerprint,
+    Answer, Implementer, Observed, Record, Step, TakeOver, UNREACHED_AGAIN, after, decide, digest,
+    fingerprint,
 };
 use windlass_engine::machine_set::annotation;
 use windlass_hooks::Answer as Called;
@@ -23,6 +23,7 @@ use windlass_reconcile::{Context, EventType, Kind, ObjectKey, WriteError};
 
 use super::ask::registration;
 use super::{InPlaceError, InPlaceExtensions};
+use crate::external::{External, ExternalError, FromTemplate};
 
 /// An update that others can take over.
 pub(crate) struct Update<'a, K> {
@@ -59,7 +60,7 @@ impl InPlaceExtensions {
         let handlers = hooks.handlers(Hook::ExternalUpdate, namespace).await?;
         let implementers = handlers.iter().map(|handler| Implementer {
             name: handler.as_str().to_owned(),
-            registration: short(&registration(hooks, handler).to_string()),
+            registration: digest(&registration(hooks, handler)),
         });
         Ok(implementers.collect())
     }
@@ -186,9 +187,18 @@ where
     Ok(())
 }
 
-/// What every machine shall have, from an object that was made for one: without its name, and of its annotations only where
-/// it is from.
-pub(crate) fn desired_part(object: &DynamicObject) -> Object {
+/// What every machine shall have of a template: what is made from it, without a name, and of its annotations only where it is
+/// from.
+pub(crate) fn desired_part(template: &External, cluster: &str) -> Result<Object, ExternalError> {
+    let object = FromTemplate {
+        template: &template.object,
+        name: "",
+        cluster,
+        owner: None,
+        labels: Default::default(),
+        annotations: Default::default(),
+    }
+    .object()?;
     let kept = [CLONED_FROM_NAME_ANNOTATION, CLONED_FROM_GROUP_KIND_ANNOTATION];
     let annotations = object.metadata.annotations.iter().flatten();
     let annotations: Map<String, Value> = annotations
@@ -201,13 +211,5 @@ pub(crate) fn desired_part(object: &DynamicObject) -> Object {
         "metadata": {"annotations": annotations},
         "spec": object.data.get("spec").cloned().unwrap_or_else(|| json!({})),
     });
-    Object::try_from(value).unwrap_or_default()
-}
-
-/// A short text that differs when a long one does.
-fn short(text: &str) -> String {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{hash:016x}")
+    Ok(Object::try_from(value).unwrap_or_default())
 }

@@ -9,11 +9,11 @@ use windlass_api::cluster::{Machine, MachineDeployment, MachineSet};
 use windlass_api::hooks::{ExternalUpdateRequest, MachineObjects, UpdateOwner};
 use windlass_engine::external_update::{Implementer, Part, Record, Refusal, TakeOver, finding, has_reached};
 use windlass_engine::in_place::Said;
-use windlass_engine::rollout::{InPlaceAnswer, InPlaceAnswers, Observed, Strategy, WhyNotInPlace};
+use windlass_engine::rollout::{InPlaceAnswer, InPlaceAnswers, Observed, Strategy, left_to_others};
 
 use super::Deployments;
 use super::in_place::Roll;
-use crate::external::{External, FromTemplate};
+use crate::external::External;
 use crate::in_place::{Update, desired_part, forget_record, record_of, view};
 use crate::worker_group::{Templates, WorkerError, controller};
 
@@ -74,13 +74,7 @@ impl Deployments {
             return Ok(Others::default());
         }
         let held = standing.is_held();
-        let is_open = |name: &String| match answers.get(name) {
-            Some(InPlaceAnswer::Cannot(WhyNotInPlace::NoExtension | WhyNotInPlace::NotCovered { .. })) => {
-                true
-            }
-            answer => held && answer.is_none(),
-        };
-        let open: Vec<String> = roll.questions.iter().filter(|name| is_open(name)).cloned().collect();
+        let open = left_to_others(roll.questions, answers, held);
         let fallback = match observed.strategy {
             Strategy::External { fallback, .. } if !open.is_empty() => fallback.is_some(),
             // The update is over, or is done in another way.
@@ -216,17 +210,7 @@ impl Deployments {
 
 /// What every machine shall be; none while a template is missing.
 fn desired(roll: &Roll<'_>, templates: &Templates) -> Result<Option<MachineObjects>, WorkerError> {
-    let part = |template: &External| -> Result<Object, WorkerError> {
-        let clone = FromTemplate {
-            template: &template.object,
-            name: "",
-            cluster: &roll.deployment.spec.cluster_name,
-            owner: None,
-            labels: Default::default(),
-            annotations: Default::default(),
-        };
-        Ok(desired_part(&clone.object()?))
-    };
+    let part = |template: &External| desired_part(template, &roll.deployment.spec.cluster_name);
     let Some(infrastructure) = &templates.infrastructure else { return Ok(None) };
     let template = &roll.deployment.spec.template.spec;
     let mut spec = json!({"clusterName": roll.deployment.spec.cluster_name, "version": template.version});

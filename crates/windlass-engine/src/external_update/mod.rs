@@ -12,5 +12,5 @@ mod record;
 
 pub use decide::{Answer, Implementer, Observed, REFUSALS_HOLD, Step, UNREACHED_AGAIN, after, decide};
 pub use finding::{EXTERNAL_UPDATE, TakeOver, finding, reason};
-pub use reached::{Part, fingerprint, has_reached, is_reached};
+pub use reached::{Part, digest, fingerprint, has_reached, is_reached};
 pub use record::{Acceptance, Record, Refusal};

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use windlass_api::cluster::{Machine, MachineSpec};
 use windlass_api::hooks::MachineObjects;
 
+use crate::hash;
+
 /// Whether an object has become what a template wants, which was made from another template before. What neither of them
 /// mentions belongs to somebody else, such as the provider.
 pub fn is_reached(before: Option<&Value>, wanted: &Value, present: Option<&Value>) -> bool {
@@ -62,11 +64,12 @@ pub fn fingerprint(desired: &MachineObjects) -> String {
                     json!([object.kind(), object.pointer("/metadata/annotations"), object.spec()])
                 })
             });
-    let text = json!(specs).to_string();
-    let hash = |seed: u64| {
-        text.bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-    };
-    format!("{:016x}", hash(0xcbf2_9ce4_8422_2325))
+    digest(&json!(specs))
+}
+
+/// A short text for how an implementer is registered, by which it is told from how it was registered before.
+pub fn digest(registration: &Value) -> String {
+    format!("{:016x}", hash::long(registration.to_string().as_bytes()))
 }
 
 #[cfg(test)]

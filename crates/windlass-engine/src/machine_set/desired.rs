@@ -7,6 +7,7 @@ use windlass_api::cluster::{Bootstrap, ContractVersionedObjectReference, Machine
 use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_SET_NAME_LABEL};
 
 use super::is_applied;
+use crate::hash;
 
 /// The objects of a provider that a new machine is made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,9 +112,7 @@ fn label_value(name: &str) -> String {
     if name.len() <= 63 {
         return name.to_owned();
     }
-    let hash =
-        name.bytes().fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    format!("hash_{hash:08x}_z")
+    format!("hash_{:08x}_z", hash::short(name))
 }
 
 /// Says that a MachineSet controls an object.

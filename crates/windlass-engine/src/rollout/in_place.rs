@@ -56,6 +56,17 @@ pub fn in_place_questions(observed: &Observed) -> Vec<String> {
     asked.map(|set| set.name.clone()).collect()
 }
 
+/// The old MachineSets that others can be asked to take over: those that extensions leave open. While somebody has taken over
+/// extensions are not asked, and what has no answer is its.
+pub fn left_to_others(questions: &[String], answers: &InPlaceAnswers, is_held: bool) -> Vec<String> {
+    let is_left = |name: &&String| match answers.get(*name) {
+        Some(InPlaceAnswer::Cannot(WhyNotInPlace::NoExtension | WhyNotInPlace::NotCovered { .. })) => true,
+        Some(_) => false,
+        None => is_held,
+    };
+    questions.iter().filter(is_left).cloned().collect()
+}
+
 /// Counts the machines that arrived on a MachineSet since the last plan, each exactly once whatever the order in which
 /// controllers run. Also on old ones: a MachineSet that was the new one when machines were handed over to it may not be
 /// any more, and would take them for too many.

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use windlass_api::cluster::{MachineDeployment, MachineSpec, MachineTemplateSpec};
 
+use crate::hash;
 use crate::machine_set::{RANDOM_ALPHABET, RANDOM_LENGTH};
 
 /// Whether machines of one template are machines of the other: the same version, failure domain, bootstrap and
@@ -55,15 +56,12 @@ pub fn fresh_set(deployment: &MachineDeployment, revision: u64, taken: &BTreeSet
 fn template_hash(template: &MachineTemplateSpec) -> u32 {
     let MachineSpec { version, failure_domain, bootstrap, infrastructure_ref, .. } = &template.spec;
     let fields = json!([version, failure_domain, bootstrap, infrastructure_ref]).to_string();
-    fields.bytes().fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+    hash::short(&fields)
 }
 
 fn suffix(of: &[u8]) -> String {
-    let hash = of.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    });
     let base = RANDOM_ALPHABET.len() as u64;
-    let digits = (0..RANDOM_LENGTH).scan(hash, |rest, _| {
+    let digits = (0..RANDOM_LENGTH).scan(hash::long(of), |rest, _| {
         let digit = *rest % base;
         *rest /= base;
         Some(char::from(RANDOM_ALPHABET[usize::try_from(digit).unwrap_or(0)]))

@@ -1,5 +1,5 @@
 //! What users do while a cluster is upgraded: hold groups back, let more of them go at once, edit the class, add, remove
-//! and scale groups, delete the cluster.
+//! and scale groups, have machines replaced, delete the cluster.
 
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -7,8 +7,8 @@ use windlass_api::cluster::{Cluster, ClusterClass, Machine, MachineDeployment};
 use windlass_api::hooks::Hook;
 use windlass_api::infrastructure::{DevCluster, DevMachine, DevMachineTemplate};
 use windlass_api::names::{
-    DEFER_UPGRADE_ANNOTATION, HOLD_UPGRADE_SEQUENCE_ANNOTATION, TOPOLOGY_DEPLOYMENT_NAME_LABEL,
-    UPGRADE_CONCURRENCY_ANNOTATION,
+    DEFER_UPGRADE_ANNOTATION, HOLD_UPGRADE_SEQUENCE_ANNOTATION, REMEDIATE_MACHINE_ANNOTATION,
+    TOPOLOGY_DEPLOYMENT_NAME_LABEL, UPGRADE_CONCURRENCY_ANNOTATION,
 };
 use windlass_simulate::{Chronicle, TopologyManifests, World, is_at, key};
 use windlass_version::Version;
@@ -32,6 +32,13 @@ fn plain(name: &str) -> (&str, u32, Value) {
 
 fn has(chronicle: &Chronicle, fact: &str) -> bool {
     chronicle.facts("c1").iter().any(|found| found == fact)
+}
+
+fn machines_of(world: &World, group: &str) -> Vec<Machine> {
+    let is_of = |machine: &Machine| {
+        machine.labels().get(TOPOLOGY_DEPLOYMENT_NAME_LABEL).is_some_and(|found| found == group)
+    };
+    world.list::<Machine>().into_iter().filter(is_of).collect()
 }
 
 fn count(facts: &[String], beginning: &str) -> usize {
@@ -202,20 +209,55 @@ async fn a_group_that_is_done_can_be_scaled_while_others_are_not() {
     chains.until("the first group is done", |_| has(&chronicle, "a at v1.30.0")).await;
     let deferred_and_scaled = ("b", 3, json!({DEFER_UPGRADE_ANNOTATION: ""}));
     chains.change("c1", entries(&[("a", 3, json!({})), deferred_and_scaled])).await;
-    let of = |world: &World, group: &str| -> Vec<Machine> {
-        let all = world.list::<Machine>().into_iter();
-        all.filter(|machine| {
-            machine.labels().get(TOPOLOGY_DEPLOYMENT_NAME_LABEL).is_some_and(|of| of == group)
-        })
-        .collect()
-    };
-    chains.until("it is scaled", |world| of(world, "a").len() == 3).await;
+    chains.until("it is scaled", |world| machines_of(world, "a").len() == 3).await;
     chains.pass(120).await;
-    let waiting = of(&chains.world, "b");
+    let waiting = machines_of(&chains.world, "b");
     assert_eq!(waiting.len(), 1, "what waits for its version waits with everything");
     chains.change("c1", entries(&[("a", 3, json!({})), ("b", 3, json!({}))])).await;
     chains.until_at("c1", "v1.30.0").await.unwrap();
-    assert_eq!((of(&chains.world, "a").len(), of(&chains.world, "b").len()), (3, 3));
+    let count = |group: &str| machines_of(&chains.world, group).len();
+    assert_eq!((count("a"), count("b")), (3, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_of_a_group_that_is_done_is_remediated_while_others_are_not() {
+    let mut chains = Chains::with(39, manifests(&["a", "b"]), "v1.29.0").await;
+    let check = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineHealthCheck",
+        "metadata": {"name": "workers", "namespace": "default"},
+        "spec": {"clusterName": "c1", "checks": {"nodeStartupTimeoutSeconds": 600},
+            "selector": {"matchExpressions": [{"key": TOPOLOGY_DEPLOYMENT_NAME_LABEL, "operator": "Exists"}]}}});
+    chains.world.apply_object(&check).await.unwrap();
+    chains.change("c1", entries(&[plain("a"), ("b", 1, json!({DEFER_UPGRADE_ANNOTATION: ""}))])).await;
+    chains.change_version("c1", "v1.30.0").await;
+    let chronicle = chains.chronicle.clone();
+    chains.until("the first group is done", |_| has(&chronicle, "a at v1.30.0")).await;
+    let mut ill = Vec::new();
+    for group in ["a", "b"] {
+        let name = machines_of(&chains.world, group).remove(0).name_any();
+        let annotation = json!({"metadata": {"annotations": {REMEDIATE_MACHINE_ANNOTATION: ""}}});
+        chains.world.patch::<Machine>(&key(&name), annotation).await.unwrap();
+        ill.push(name);
+    }
+    let is_replaced = |world: &World, group: &str, ill: &str| {
+        let machines = machines_of(world, group);
+        let is_new = |machine: &Machine| {
+            machine.name_any() != ill
+                && machine.spec.version == "v1.30.0"
+                && machine.status.node_info.is_some()
+        };
+        machines.len() == 1 && machines.iter().all(is_new)
+    };
+    chains.until("the done one is replaced", |world| is_replaced(world, "a", &ill[0])).await;
+    chains.pass(600).await;
+    // kubeadm of v1.29 cannot join a control plane at v1.30: who has the old version is kept, and it is told why.
+    let waiting = machines_of(&chains.world, "b").remove(0);
+    assert_eq!((waiting.name_any(), waiting.spec.version.as_str()), (ill[1].clone(), "v1.29.0"));
+    let told = waiting.status.conditions.iter().find(|found| found.type_ == "OwnerRemediated").unwrap();
+    assert!(told.message.contains("KubeadmVersionSkew"), "{}", told.message);
+    chains.change("c1", entries(&[plain("a"), plain("b")])).await;
+    chains.until_at("c1", "v1.30.0").await.unwrap();
+    assert!(is_replaced(&chains.world, "b", &ill[1]));
+    chains.nothing_is_pending("c1");
 }
 
 #[tokio::test(start_paused = true)]

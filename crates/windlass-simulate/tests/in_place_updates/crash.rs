@@ -7,7 +7,7 @@ use windlass_simulate::{
     Amount, Covered, SimulatedExtension, SimulatedUpdater, WorkerGroup, World, is_complete,
 };
 
-use crate::support::{LONG, Scene, external, has_reached, kubelet, workers};
+use crate::support::{LONG, Scene, external, has_reached, kubelet, place, workers};
 
 /// What became of updates that were interrupted at a write.
 async fn interrupted(
@@ -49,18 +49,18 @@ async fn a_worker_is_never_lost_and_never_updated_twice() {
     let group = WorkerGroup::new("w", 1).rolling_update(Amount::Number(0), Amount::Number(1));
     let mut scene = Scene::new(1, group, &extension, &[&first, &second]).await;
     let before = scene.worker_names();
-    let (mut number, mut rounds, mut seen) = (1, 0, 0);
+    let (mut round, mut seen) = (0, 0);
     loop {
-        rounds += 1;
-        let fault = if rounds % 2 == 0 { WriteFault::CrashBefore } else { WriteFault::CrashAfter };
-        let content = format!("round {rounds}");
+        round += 1;
+        let (number, fault) = place(round);
+        let content = format!("round {round}");
         scene
-            .update_workers_with(rounds, |objects| {
+            .update_workers_with(round, |objects| {
                 objects[0]["spec"]["template"]["spec"]["files"] =
                     serde_json::json!([{"path": "/etc/motd", "content": content}]);
             })
             .await;
-        let version = format!("v1.33.{rounds}");
+        let version = format!("v1.33.{round}");
         let done = |world: &World| {
             let machines = workers(world);
             let at = |machine: &windlass_api::cluster::Machine| {
@@ -70,7 +70,7 @@ async fn a_worker_is_never_lost_and_never_updated_twice() {
         };
         let killed = interrupted(&mut scene, number, fault, done).await;
         assert_eq!(scene.worker_names(), before, "{fault:?} at write {number}: the same machine");
-        let finished = usize::try_from(rounds).unwrap();
+        let finished = usize::try_from(round).unwrap();
         assert_eq!(
             (first.finished(), second.finished()),
             (finished, finished),
@@ -80,11 +80,10 @@ async fn a_worker_is_never_lost_and_never_updated_twice() {
         if !killed {
             break;
         }
-        number += 1;
     }
     let bounds = scene.population.bounds();
     assert_eq!((bounds.created, bounds.deleted), (0, 0));
-    assert!(number > 20, "an update has more than {number} writes");
+    assert!(round > 40, "an update has more than {round} places between writes");
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,21 +92,20 @@ async fn a_control_plane_machine_is_never_lost_and_never_updated_twice() {
     let updater = extension.add_updater("updater").taking(Duration::from_secs(5));
     let mut scene = Scene::new(1, WorkerGroup::new("w", 0), &extension, &[&updater]).await;
     let before = scene.control_plane_names();
-    let (mut number, mut rounds, mut seen) = (1, 0, 0);
+    let (mut round, mut seen) = (0, 0);
     loop {
-        rounds += 1;
-        let fault = if rounds % 2 == 0 { WriteFault::CrashBefore } else { WriteFault::CrashAfter };
-        scene.update_control_plane(rounds, external(None)).await;
-        let version = format!("v1.33.{rounds}");
+        round += 1;
+        let (number, fault) = place(round);
+        scene.update_control_plane(round, external(None)).await;
+        let version = format!("v1.33.{round}");
         let done = |world: &World| has_reached(world, &version, 1);
         let killed = interrupted(&mut scene, number, fault, done).await;
         assert_eq!(scene.control_plane_names(), before, "{fault:?} at write {number}: the same machine");
-        assert_eq!(updater.finished(), usize::try_from(rounds).unwrap(), "{fault:?} at write {number}");
+        assert_eq!(updater.finished(), usize::try_from(round).unwrap(), "{fault:?} at write {number}");
         check_calls(&[&updater], &mut seen, fault, number);
         if !killed {
             break;
         }
-        number += 1;
     }
-    assert!(number > 10, "an update has more than {number} writes");
+    assert!(round > 20, "an update has more than {round} places between writes");
 }

@@ -8,6 +8,7 @@ use windlass_api::cluster::{Machine, MachineDeployment};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::names::CONTROL_PLANE_LABEL;
 use windlass_engine::condition;
+use windlass_reconcile::WriteFault;
 use windlass_simulate::{
     ClusterManifests, Population, SimulatedExtension, SimulatedImplementer, SimulatedUpdater, Startup,
     WorkerGroup, World, WorldOptions, is_complete, key,
@@ -21,6 +22,13 @@ pub(crate) struct Scene {
     manifests: ClusterManifests,
     group: WorkerGroup,
     pub(crate) population: Population,
+}
+
+/// The write at which a round kills, and how. Every write has two rounds: in one it is killed before it, so that what was
+/// done since the write before is lost, and in the next after it.
+pub(crate) fn place(round: u32) -> (u64, WriteFault) {
+    let fault = if round.is_multiple_of(2) { WriteFault::CrashAfter } else { WriteFault::CrashBefore };
+    (u64::from(round.div_ceil(2)), fault)
 }
 
 /// A strategy that replaces no machine, or only as the fallback says.

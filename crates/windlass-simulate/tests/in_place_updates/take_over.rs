@@ -12,7 +12,7 @@ use windlass_simulate::{
     Covered, Reply, SimulatedExtension, SimulatedImplementer, WorkerGroup, World, is_complete, key,
 };
 
-use crate::support::{LONG, Scene, control_planes, external, has_reached, kubelet, said, workers};
+use crate::support::{LONG, Scene, control_planes, external, has_reached, kubelet, place, said, workers};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -357,12 +357,12 @@ async fn a_crash_at_any_write_loses_neither_a_worker_nor_who_has_taken_over() {
     let implementer = extension.add_implementer("i", Reply::accept());
     let mut scene = Scene::with_implementers(1, WorkerGroup::new("w", 2), &extension, &[&implementer]).await;
     let before = scene.worker_names();
-    let (mut number, mut rounds) = (1, 0);
+    let mut round = 0;
     loop {
-        rounds += 1;
-        let fault = if rounds % 2 == 0 { WriteFault::CrashBefore } else { WriteFault::CrashAfter };
-        scene.update_workers_by(rounds, external(None)).await;
-        let version = format!("v1.33.{rounds}");
+        round += 1;
+        let (number, fault) = place(round);
+        scene.update_workers_by(round, external(None)).await;
+        let version = format!("v1.33.{round}");
         let done = |world: &World| {
             let machines = workers(world);
             machines.len() == 2
@@ -379,11 +379,10 @@ async fn a_crash_at_any_write_loses_neither_a_worker_nor_who_has_taken_over() {
         if !killed {
             break;
         }
-        number += 1;
     }
     let bounds = scene.population.bounds();
     assert_eq!((bounds.created, bounds.deleted), (0, 0));
-    assert!(number > 10, "an update has more than {number} writes");
+    assert!(round > 20, "an update has more than {round} places between writes");
 }
 
 #[tokio::test(start_paused = true)]
@@ -392,12 +391,12 @@ async fn a_crash_at_any_write_loses_no_control_plane_machine() {
     let implementer = extension.add_implementer("i", Reply::accept());
     let mut scene = Scene::with_implementers(1, WorkerGroup::new("w", 0), &extension, &[&implementer]).await;
     let before = scene.control_plane_names();
-    let (mut number, mut rounds) = (1, 0);
+    let mut round = 0;
     loop {
-        rounds += 1;
-        let fault = if rounds % 2 == 0 { WriteFault::CrashBefore } else { WriteFault::CrashAfter };
-        scene.update_control_plane(rounds, external(None)).await;
-        let version = format!("v1.33.{rounds}");
+        round += 1;
+        let (number, fault) = place(round);
+        scene.update_control_plane(round, external(None)).await;
+        let version = format!("v1.33.{round}");
         let done = |world: &World| {
             let plane: KubeadmControlPlane = world.get(&key("c-control-plane")).unwrap();
             has_reached(world, &version, 1) && !plane.annotations().contains_key(EXTERNAL_UPDATE_ANNOTATION)
@@ -407,7 +406,6 @@ async fn a_crash_at_any_write_loses_no_control_plane_machine() {
         if !killed {
             break;
         }
-        number += 1;
     }
-    assert!(number > 5, "an update has more than {number} writes");
+    assert!(round > 10, "an update has more than {round} places between writes");
 }

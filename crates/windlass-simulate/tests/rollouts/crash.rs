@@ -34,12 +34,10 @@ async fn a_rollout_killed_at_any_write_ends_the_same() {
     let mut workers = Workers::new(1, WorkerGroup::new("w", 1)).await;
     workers.population.limit(Some(Limits { max_machines: 2, min_available: 1 }));
     let mut number = 1;
-    loop {
-        // Before one write and after the next: every place between two writes is tried.
-        let fault = if number % 2 == 0 { WriteFault::CrashBefore } else { WriteFault::CrashAfter };
-        if !kill_at(&mut workers, number, fault).await {
-            break;
-        }
+    // Before a write and after it: what comes between two writes, a call or a decision, is lost or not yet begun.
+    while kill_at(&mut workers, number, WriteFault::CrashBefore).await
+        && kill_at(&mut workers, number, WriteFault::CrashAfter).await
+    {
         number += 1;
     }
     assert!(number > 30, "a rollout has more than {number} writes");

@@ -6,6 +6,8 @@
     reason = "a failing helper fails the test"
 )]
 
+#[path = "../apply/mod.rs"]
+mod apply;
 mod kills;
 mod kubectl;
 mod load;

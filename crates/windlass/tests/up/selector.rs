@@ -15,6 +15,8 @@ use windlass_extension::{DevelopmentCertificate, Extension, Handler, Server, Tls
 use windlass_plane::{Data, Up, UpOptions};
 use windlass_simulate::TopologyManifests;
 
+use crate::apply::apply;
+
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Names of the Clusters that the extension was asked about.
@@ -38,21 +40,9 @@ async fn extension(asked: &Asked) -> Value {
     config
 }
 
-async fn apply(client: &Client, object: &Value) {
-    let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap();
-    let kind = GroupVersionKind::gvk(group, version, object["kind"].as_str().unwrap());
-    let resource = ApiResource::from_gvk(&kind);
-    let api: Api<DynamicObject> = match object["metadata"]["namespace"].as_str() {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
-        None => Api::all_with(client.clone(), &resource),
-    };
-    let name = object["metadata"]["name"].as_str().unwrap();
-    api.patch(name, &PatchParams::apply("test").force(), &Patch::Apply(object)).await.unwrap();
-}
-
 /// Registers the extension, and waits until it is known as it is registered now.
 async fn register(client: &Client, config: &Value) {
-    apply(client, config).await;
+    apply(client, config).await.unwrap();
     let kind = GroupVersionKind::gvk("runtime.cluster.x-k8s.io", "v1beta2", "ExtensionConfig");
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
     let begun = Instant::now();
@@ -90,7 +80,7 @@ async fn label(client: &Client, namespace: &str, team: Option<&str>) {
 async fn create(client: &Client, namespace: &str, name: &str) {
     for mut object in TopologyManifests::new(name, "v1.33.0", 1).objects() {
         object["metadata"]["namespace"] = json!(namespace);
-        apply(client, &object).await;
+        apply(client, &object).await.unwrap();
     }
     let api: Api<Cluster> = Api::namespaced(client.clone(), namespace);
     let begun = Instant::now();
