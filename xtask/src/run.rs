@@ -28,7 +28,16 @@ pub(crate) fn cargo(arguments: &[&str]) -> Task {
 /// Runs cargo with additional environment variables.
 pub(crate) fn with_env(environment: &[(&str, &str)], arguments: &[&str]) -> Task {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    command(Command::new(cargo).args(arguments).envs(environment.iter().copied()), "cargo", arguments)
+    let mut cargo = Command::new(cargo);
+    // Cargo tells us about our own package. Build scripts that look at such variables would run again whenever it is not
+    // us who calls cargo, and all that depends on them would be built again.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(&name);
+        }
+    }
+    command(cargo.args(arguments).envs(environment.iter().copied()), "cargo", arguments)
 }
 
 /// Runs any command.

@@ -1,7 +1,7 @@
 //! Kubernetes Events: what happened, for people.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -39,7 +39,7 @@ const SERIES: Duration = Duration::from_secs(600);
 /// How many events may wait to be written. More than these say the same thing over and over.
 const WAITING: usize = 1000;
 
-/// How many series are remembered.
+/// How many series are remembered: those that were counted up last.
 const REMEMBERED: usize = 4096;
 
 #[derive(Debug, Clone)]
@@ -60,10 +60,44 @@ pub(crate) struct Recorder {
 }
 
 /// An event that was written, and may be counted up.
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Series {
     key: ObjectKey,
     count: i32,
     last: Timestamp,
+}
+
+/// The series that were counted up last, so many of them.
+struct Remembered {
+    room: usize,
+    turn: u64,
+    series: BTreeMap<Arc<Same>, (u64, Series)>,
+    by_turn: BTreeMap<u64, Arc<Same>>,
+}
+
+impl Remembered {
+    fn new(room: usize) -> Self {
+        Self { room, turn: 0, series: BTreeMap::new(), by_turn: BTreeMap::new() }
+    }
+
+    fn get(&self, same: &Same) -> Option<&Series> {
+        self.series.get(same).map(|(_, series)| series)
+    }
+
+    /// Puts a series before all others, and forgets the last one if there is no room.
+    fn put(&mut self, same: Same, series: Series) {
+        let same = Arc::new(same);
+        self.turn += 1;
+        if let Some((before, _)) = self.series.insert(Arc::clone(&same), (self.turn, series)) {
+            self.by_turn.remove(&before);
+        }
+        self.by_turn.insert(self.turn, same);
+        while self.series.len() > self.room
+            && let Some((_, oldest)) = self.by_turn.pop_first()
+        {
+            self.series.remove(&oldest);
+        }
+    }
 }
 
 /// What makes two events the same: the object, good or bad, the reason, the message.
@@ -81,7 +115,7 @@ impl Recorder {
 
     /// Writes events as they come. Failures are logged; nothing depends on events.
     pub(crate) async fn run(&self, client: &Client, seed: u64) {
-        let mut series: BTreeMap<Same, Series> = BTreeMap::new();
+        let mut remembered = Remembered::new(REMEMBERED);
         let mut number = 0;
         loop {
             let next = self.waiting().pop_front();
@@ -92,17 +126,16 @@ impl Recorder {
             number += 1;
             let uid = event.about.uid.clone().unwrap_or_default();
             let same = (uid, event.event, event.reason.clone(), event.message.clone());
-            if !series.contains_key(&same) {
+            let known = remembered.get(&same).filter(|known| event.at <= known.last + SERIES).cloned();
+            if known.is_none() {
                 log(&event);
             }
-            if let Err(error) = write(client, &mut series, same, &event, mix(seed, &["event"], number)).await
-            {
-                let (kind, name) = (event.about.kind.as_deref(), event.about.name.as_deref());
-                tracing::debug!(kind, name, reason = %event.reason, %error, "cannot write an event");
-            }
-            if series.len() > REMEMBERED {
-                let oldest = event.at - SERIES;
-                series.retain(|_, series| series.last > oldest);
+            match write(client, known, &event, mix(seed, &["event"], number)).await {
+                Ok(series) => remembered.put(same, series),
+                Err(error) => {
+                    let (kind, name) = (event.about.kind.as_deref(), event.about.name.as_deref());
+                    tracing::debug!(kind, name, reason = %event.reason, %error, "cannot write an event");
+                }
             }
         }
     }
@@ -123,22 +156,21 @@ fn log(event: &Event) {
     }
 }
 
+/// Counts up an event that is known, or writes it anew.
 async fn write(
     client: &Client,
-    series: &mut BTreeMap<Same, Series>,
-    same: Same,
+    known: Option<Series>,
     event: &Event,
     unique: u64,
-) -> Result<(), kube::Error> {
+) -> Result<Series, kube::Error> {
     let namespace = event.about.namespace.clone().unwrap_or_else(|| "default".to_owned());
     let api: Api<CoreEvent> = Api::namespaced(client.clone(), &namespace);
-    if let Some(known) = series.get_mut(&same).filter(|known| event.at <= known.last + SERIES) {
-        known.count += 1;
-        known.last = event.at;
-        let patch = json!({"count": known.count, "lastTimestamp": Time(event.at)});
-        match api.patch(&known.key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
+    if let Some(known) = known {
+        let series = Series { count: known.count + 1, last: event.at, key: known.key };
+        let patch = json!({"count": series.count, "lastTimestamp": Time(event.at)});
+        match api.patch(&series.key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
             Err(kube::Error::Api(status)) if status.code == 404 => {}
-            result => return result.map(|_| ()),
+            result => return result.map(|_| series),
         }
     }
     let about = event.about.name.as_deref().unwrap_or_default();
@@ -161,6 +193,23 @@ async fn write(
     };
     let written = api.create(&PostParams::default(), &object).await?;
     let key = ObjectKey::new(namespace, written.name_any());
-    series.insert(same, Series { key, count: 1, last: event.at });
-    Ok(())
+    Ok(Series { key, count: 1, last: event.at })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_that_were_counted_up_last_are_remembered() {
+        let same = |name: &str| (name.to_owned(), EventType::Normal, String::new(), String::new());
+        let series = |count| Series { key: ObjectKey::new("n", "e"), count, last: Timestamp::UNIX_EPOCH };
+        let mut remembered = Remembered::new(2);
+        for (name, count) in [("a", 1), ("b", 1), ("a", 2), ("c", 1)] {
+            remembered.put(same(name), series(count));
+        }
+        let known = ["a", "b", "c"].map(|name| remembered.get(&same(name)).cloned());
+        assert_eq!(known, [Some(series(2)), None, Some(series(1))]);
+        assert_eq!((remembered.series.len(), remembered.by_turn.len()), (2, 2));
+    }
 }

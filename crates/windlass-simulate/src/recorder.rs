@@ -105,6 +105,8 @@ pub(crate) struct Recorder {
 struct Inner {
     observers: Vec<Box<dyn Observer>>,
     violation: Option<Violation>,
+    /// The last revision that was looked at.
+    seen: u64,
 }
 
 impl Recorder {
@@ -120,8 +122,9 @@ impl Recorder {
                     }
                     Err(WatchError::Closed) => return,
                     Err(error @ WatchError::Expired(_)) => {
-                        // Would be a mistake here: nothing is written while this task is not given its turn.
-                        tracing::error!(%error, "the recorder fell behind");
+                        // Would be a mistake here: nothing is written while this task is not given its turn. What was
+                        // not looked at may have broken any rule.
+                        shared.lock().unwrap_or_else(PoisonError::into_inner).lose_sight(&error, clock.now());
                         return;
                     }
                 }
@@ -155,6 +158,12 @@ impl Inner {
                 self.violation = Some(Violation { at, revision, key, rule });
             }
         }
+        self.seen = event.revision();
+    }
+
+    fn lose_sight(&mut self, error: &WatchError, at: Timestamp) {
+        let (key, rule) = ("something".to_owned(), format!("not all writes were looked at: {error}"));
+        self.violation.get_or_insert(Violation { at, revision: self.seen + 1, key, rule });
     }
 }
 

@@ -100,8 +100,8 @@ fn the_image_has_what_the_deployment_runs() {
     };
     // What is built in the first stage is what the second takes, and what it starts.
     let build = after("RUN cargo ")[0];
-    assert_eq!(build, "build --release --locked --package windlass --bin windlass");
-    let built = format!("--from=build {}/target/release/windlass", after("WORKDIR ")[0]);
+    assert_eq!(build, "build --profile dist --locked --package windlass --bin windlass");
+    let built = format!("--from=build {}/target/dist/windlass", after("WORKDIR ")[0]);
     let copies = after("COPY ");
     let (source, target) = copies.last().unwrap().rsplit_once(' ').unwrap();
     assert_eq!(source, built);

@@ -13,7 +13,7 @@ use windlass_api::names::{
 use windlass_engine::contract;
 use windlass_engine::machine::Referenced;
 use windlass_engine::machine::deletion::{
-    Facts, NodeDeletion, NodeSkipped, NodeSteps, Owned, Step, Timeouts, next,
+    Drain, Facts, NodeDeletion, NodeSkipped, NodeSteps, Owned, Step, Timeouts, next,
 };
 use windlass_reconcile::{Context, EventType, ObjectKey};
 
@@ -37,7 +37,15 @@ impl Machines {
         loop {
             let step = next(&facts, context.now());
             match &step {
-                Step::Drain { node } => facts.drain = Some(self.drain(context, machine, node).await),
+                Step::Drain { node } => {
+                    let drain = self.drain(context, machine, node).await;
+                    // It is looked at again until the Machine goes, but told once.
+                    if drain == Drain::Done && facts.volumes_since.is_none() {
+                        let message = format!("Node {node} is drained");
+                        context.event(machine, EventType::Normal, "SuccessfulDrainNode", message);
+                    }
+                    facts.drain = Some(drain);
+                }
                 Step::LookAtVolumes { node } => facts.volumes = Some(self.volumes(machine, node).await),
                 Step::DeleteInfrastructure => {
                     facts.infrastructure =

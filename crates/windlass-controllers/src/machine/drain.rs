@@ -12,7 +12,7 @@ use windlass_engine::machine::drain::{
     DRAIN_LABEL, DaemonSets, DrainPlan, DrainProgress, Eviction, MIRROR_POD_ANNOTATION, Pod as DrainPod,
     PodName, plan,
 };
-use windlass_reconcile::{Context, EventType, ObjectKey, describe_error};
+use windlass_reconcile::{Context, ObjectKey, describe_error};
 
 use super::Machines;
 use crate::workload::{NoAnswer, answer};
@@ -24,15 +24,7 @@ impl Machines {
             Ok(client) => drain(context, &client, node).await,
             Err(error) => Err(error),
         };
-        match drained {
-            Ok(Drain::Done) => {
-                let message = format!("Node {node} is drained");
-                context.event(machine, EventType::Normal, "SuccessfulDrainNode", message);
-                Drain::Done
-            }
-            Ok(drain) => drain,
-            Err(error) => Drain::NoAnswer { why: error.to_string() },
-        }
+        drained.unwrap_or_else(|error| Drain::NoAnswer { why: error.to_string() })
     }
 
     /// Which volumes are attached to a Node.

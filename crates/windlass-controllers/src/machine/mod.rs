@@ -151,13 +151,13 @@ impl Reconciler for Machines {
                 Err(error) => failure = Some(error),
             }
         }
-        let observed = seen.observed(machine);
-        let decision = decide(&observed, context.now());
-        let written = self.write(context, machine, &decision).await?;
         if seen.is_released() {
-            ownership::release(context, written.as_ref().unwrap_or(machine)).await?;
+            ownership::release(context, machine).await?;
             return Ok(Outcome::done());
         }
+        let observed = seen.observed(machine);
+        let mut decision = decide(&observed, context.now());
+        self.write(context, machine, &mut decision).await?;
         self.sync_node(context, machine, &seen).await;
         if let Some(failure) = failure.or(seen.failure()) {
             return Err(failure);
@@ -172,14 +172,13 @@ impl Reconciler for Machines {
 }
 
 impl Machines {
-    /// Writes what was decided, and returns the Machine as it is then, if anything changed.
+    /// Writes what was decided.
     async fn write(
         &self,
         context: &Context,
         machine: &Machine,
-        decision: &Decision,
-    ) -> Result<Option<Machine>, MachineError> {
-        let mut written = None;
+        decision: &mut Decision,
+    ) -> Result<(), MachineError> {
         let spec = &decision.spec;
         if !spec.is_empty() {
             let mut patch = json!({"spec": {}});
@@ -193,11 +192,11 @@ impl Machines {
                 patch["spec"]["failureDomain"] = domain.as_str().into();
             }
             let key = ObjectKey::of(machine);
-            written = Some(context.writer::<Machine>().patch_unconditionally(&key, patch).await?);
+            let written = context.writer::<Machine>().patch_unconditionally(&key, patch).await?;
+            decision.spec_is_written(written.metadata.generation);
         }
         if decision.changes(machine) {
-            let status = self.write_status(context, machine, decision.status.clone()).await?;
-            written = status.or(written);
+            self.write_status(context, machine, decision.status.clone()).await?;
         }
         if machine.status.node_ref.is_none()
             && let Some(node) = &decision.status.node_ref
@@ -205,7 +204,7 @@ impl Machines {
             let message = format!("Node {} belongs to this Machine", node.name);
             context.event(machine, EventType::Normal, "SuccessfulSetNodeRef", message);
         }
-        Ok(written)
+        Ok(())
     }
 
     async fn write_status(
@@ -213,7 +212,7 @@ impl Machines {
         context: &Context,
         machine: &Machine,
         status: windlass_api::cluster::MachineStatus,
-    ) -> Result<Option<Machine>, WriteError> {
+    ) -> Result<(), WriteError> {
         let intent = json!({
             "metadata": {"name": machine.name_any(), "namespace": machine.namespace(), "uid": machine.uid()},
             "status": status,
@@ -221,8 +220,8 @@ impl Machines {
         let written = context.writer::<Machine>().apply_status(FIELD_MANAGER, &intent).await;
         match written {
             // It went in the meantime; with the uid in the intent nothing is made anew.
-            Err(error) if error.is_not_found() => Ok(None),
-            written => written.map(Some),
+            Err(error) if error.is_not_found() => Ok(()),
+            written => written.map(drop),
         }
     }
 }

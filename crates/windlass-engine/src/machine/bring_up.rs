@@ -33,6 +33,21 @@ impl Decision {
         let says_up_to_date = condition::find(&self.status.conditions, types::UP_TO_DATE).is_some();
         self.status != own(&machine.status, says_up_to_date)
     }
+
+    /// The change of the spec was written, and the Machine is of this generation then: the status is about it too. Unless
+    /// somebody else changed something in between, which nobody has looked at.
+    pub fn spec_is_written(&mut self, generation: Option<i64>) {
+        let Some(before) = self.status.observed_generation else { return };
+        if generation != Some(before + 1) {
+            return;
+        }
+        self.status.observed_generation = generation;
+        for condition in &mut self.status.conditions {
+            if condition.observed_generation == Some(before) {
+                condition.observed_generation = generation;
+            }
+        }
+    }
 }
 
 /// The status of a Machine that is paused; nothing if it says so already. All else stays as it was.
@@ -112,7 +127,7 @@ pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
     let waits = Waits {
         bootstrap: bootstrap(observed, &mut spec, &mut status),
         infrastructure: infrastructure(observed, &mut spec, &mut status),
-        node: node(observed, &mut status),
+        node: node(observed, &spec, &mut status),
     };
     if matches!(observed.deletion, Some(Step::BeginDrain | Step::BeginVolumes)) {
         begin(&mut status, observed.deletion.as_ref(), now);
@@ -222,11 +237,14 @@ fn address_of(type_: &str, address: &str) -> MachineAddress {
     MachineAddress { type_: MachineAddressType::from(type_), address: address.to_owned() }
 }
 
-fn node(observed: &Observed<'_>, status: &mut MachineStatus) -> Option<WaitingOn> {
+fn node(observed: &Observed<'_>, spec: &SpecChange, status: &mut MachineStatus) -> Option<WaitingOn> {
     match &observed.node {
         NodeSeen::NotSought { why } => Some(WaitingOn::ControlPlane { why: why.clone() }),
         NodeSeen::NoAnswer { why, since } => Some(WaitingOn::Workload { why: why.clone(), since: *since }),
-        NodeSeen::Absent => Some(WaitingOn::Node { provider_id: observed.machine.spec.provider_id.clone() }),
+        NodeSeen::Absent => {
+            let provider_id = spec.provider_id.as_ref().unwrap_or(&observed.machine.spec.provider_id);
+            Some(WaitingOn::Node { provider_id: provider_id.clone() })
+        }
         NodeSeen::Found(node) => {
             status.node_ref = Some(MachineNodeReference { name: node.name.clone() });
             status.node_info = Some(node.info.clone());

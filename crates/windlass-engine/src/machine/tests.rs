@@ -86,6 +86,22 @@ fn take_over(machine: &mut Machine, decision: &Decision) {
 }
 
 #[test]
+fn its_own_change_of_the_spec_is_observed_and_nobody_elses() {
+    for (after, observed_then) in
+        [(Some(8), Some(8)), (Some(9), Some(7)), (Some(7), Some(7)), (None, Some(7))]
+    {
+        let mut machine = machine();
+        machine.metadata.generation = Some(7);
+        let mut decision = decide(&observed(&machine), at(0));
+        decision.spec_is_written(after);
+        assert_eq!(decision.status.observed_generation, observed_then);
+        let conditions = &decision.status.conditions;
+        assert!(!conditions.is_empty());
+        assert!(conditions.iter().all(|condition| condition.observed_generation == observed_then));
+    }
+}
+
+#[test]
 fn a_machine_comes_up_step_by_step_and_says_what_is_next() {
     let mut machine = machine();
     machine.spec.min_ready_seconds = Some(30);
@@ -117,7 +133,7 @@ fn a_machine_comes_up_step_by_step_and_says_what_is_next() {
                 }
             }),
             MachinePhase::Provisioned,
-            "waiting for a Node with spec.providerID ",
+            "waiting for a Node with spec.providerID p://1",
         ),
         (
             Box::new({

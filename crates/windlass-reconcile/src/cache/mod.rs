@@ -23,7 +23,8 @@ pub(crate) use reflector::{Feed, describe, reflect};
 /// All objects of a kind, as far as their events have arrived.
 ///
 /// Reading never waits and never fails. What is read may be old, but never older than what the reconciles of the same
-/// key wrote: see [`Context`](crate::Context). Cheap to clone; all clones are one cache.
+/// key wrote: see [`Context`](crate::Context). `managedFields` say of those fields only whose they are that were applied
+/// outside of the status. Cheap to clone; all clones are one cache.
 pub struct Cache<K: Kind> {
     pub(crate) shared: Arc<Shared<K>>,
 }
@@ -309,7 +310,8 @@ impl<K: Kind> Shared<K> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn replace(&self, objects: Vec<K>, version: Option<&str>) {
+    fn replace(&self, mut objects: Vec<K>, version: Option<&str>) {
+        objects.iter_mut().for_each(lighten);
         let changes = self.index.write().unwrap_or_else(PoisonError::into_inner).replace(objects);
         let mut progress = self.progress();
         progress.seen = progress.seen.max(parse_revision(version));
@@ -320,7 +322,8 @@ impl<K: Kind> Shared<K> {
         self.tell(changes);
     }
 
-    fn put(&self, object: K) {
+    fn put(&self, mut object: K) {
+        lighten(&mut object);
         let seen = revision(&object);
         let change = self.index.write().unwrap_or_else(PoisonError::into_inner).put(object);
         self.advance(seen);
@@ -367,5 +370,41 @@ impl<K: Kind> Clone for Cache<K> {
 impl<K: Kind> fmt::Debug for Cache<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cache of {} {}", self.len(), self.kind())
+    }
+}
+
+/// Leaves out which fields belong to managers who did not apply them, or who own parts of the status. Only what was
+/// applied is ever compared with an intent, and the rest is most of what an object takes in memory.
+fn lighten<K: Kind>(object: &mut K) {
+    for entry in object.meta_mut().managed_fields.iter_mut().flatten() {
+        let is_applied = entry.operation.as_deref() == Some("Apply")
+            && entry.subresource.as_deref().unwrap_or_default().is_empty();
+        if !is_applied {
+            entry.fields_v1 = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_was_applied_keeps_its_owners() {
+        let entry = |operation: &str, subresource: &str| {
+            json!({"manager": "m", "operation": operation, "subresource": subresource,
+                "fieldsV1": {"f:data": {"f:a": {}}}})
+        };
+        let entries = [entry("Apply", ""), entry("Apply", "status"), entry("Update", "")];
+        let mut map: ConfigMap =
+            serde_json::from_value(json!({"metadata": {"managedFields": entries}})).unwrap();
+        lighten(&mut map);
+        let entries = map.metadata.managed_fields.unwrap();
+        let kept: Vec<bool> = entries.iter().map(|entry| entry.fields_v1.is_some()).collect();
+        assert_eq!(kept, [true, false, false]);
+        assert!(entries.iter().all(|entry| entry.manager.as_deref() == Some("m")), "that they wrote is kept");
     }
 }
