@@ -236,6 +236,11 @@ pub async fn run(options: &DemoOptions, mut show: impl FnMut(&Model)) -> Result<
             changed = timeout(TICK, changed) => { changed.unwrap_or(Ok(()))? }
             () = calls.changed() => {}
         }
+        // Calls before writes: what made a call necessary is then among what was written.
+        let mut called = calls.lines();
+        while let Some(event) = watcher.try_next().map_err(|_| DemoError::Ended)? {
+            journal.take(&event);
+        }
         let waited = begun.elapsed();
         if waited > LIMIT {
             let waiting_on = journal.model(phase, waited, Vec::new()).waiting_on;
@@ -247,12 +252,13 @@ pub async fn run(options: &DemoOptions, mut show: impl FnMut(&Model)) -> Result<
                 calls.begin(begun);
                 journal.begin();
                 phase = Phase::Upgrading;
+                called.clear();
                 set_version(&client, &options.to).await?;
             }
             Phase::Upgrading if journal.is_at(&options.to) => phase = Phase::Done,
             _ => {}
         }
-        let model = journal.model(phase, begun.elapsed(), calls.lines());
+        let model = journal.model(phase, begun.elapsed(), called);
         show(&model);
         if phase == Phase::Done {
             let virtual_time = timeout(SIMULATION, simulated).await.ok().and_then(Result::ok).flatten();
