@@ -71,7 +71,7 @@ impl Reconciler for DevMachines {
             return self.restore(context, dev_machine, machine.as_deref(), home.as_ref()).await;
         }
         if dev_machine.metadata.deletion_timestamp.is_some() {
-            if let Some(workload) = self.world.known_workload(&key.namespace, &cluster) {
+            if let Some(workload) = self.world.workload_to_leave(&key.namespace, &cluster).await? {
                 workload.remove_machine(&key.name).await?;
             }
             self.done().remove(key);

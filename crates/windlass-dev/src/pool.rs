@@ -137,7 +137,7 @@ impl Reconciler for DevMachinePools {
             return Ok(Outcome::done());
         }
         if dev_pool.metadata.deletion_timestamp.is_some() {
-            if let Some(workload) = self.world.known_workload(&key.namespace, &cluster) {
+            if let Some(workload) = self.world.workload_to_leave(&key.namespace, &cluster).await? {
                 for instance in record(dev_pool).instances {
                     workload.remove_machine(&instance.name).await?;
                 }
@@ -195,7 +195,9 @@ impl DevMachinePools {
         let after = before.step(&wanted, runs, now);
         if after != before {
             // Instances that go are taken away first: once they are no longer written down, nobody knows of them.
-            if let Some(workload) = self.world.known_workload(&key.namespace, &pool.spec.cluster_name) {
+            if let Some(workload) =
+                self.world.workload_to_leave(&key.namespace, &pool.spec.cluster_name).await?
+            {
                 for gone in before.instances.iter().filter(|instance| !after.instances.contains(instance)) {
                     workload.remove_machine(&gone.name).await?;
                 }

@@ -124,10 +124,20 @@ impl World {
         machines.chain(instances.map(|instance| instance.instance_name.clone())).collect()
     }
 
-    /// The workload cluster of a Cluster, if there is one in this process.
-    pub(crate) fn known_workload(&self, namespace: &str, cluster: &str) -> Option<WorkloadCluster> {
-        let dev_cluster = self.home(namespace, cluster)?.dev_cluster?;
-        self.workloads.get(&host_of(&dev_cluster))
+    /// The workload cluster from which something goes; nothing if the cluster goes with it. Made anew if this process does
+    /// not have it yet: it awaits the Nodes that it had before, and must be told of those that will not come.
+    pub(crate) async fn workload_to_leave(
+        &self,
+        namespace: &str,
+        cluster: &str,
+    ) -> Result<Option<WorkloadCluster>, WorkloadError> {
+        let Some(dev_cluster) = self.home(namespace, cluster).and_then(|home| home.dev_cluster) else {
+            return Ok(None);
+        };
+        if dev_cluster.metadata.deletion_timestamp.is_some() {
+            return Ok(self.workloads.get(&host_of(&dev_cluster)));
+        }
+        self.workload(&dev_cluster).await.map(Some)
     }
 }
 
