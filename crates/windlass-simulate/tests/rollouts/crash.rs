@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use kube::ResourceExt;
+use windlass_api::cluster::Machine;
+use windlass_api::infrastructure::DevMachine;
 use windlass_reconcile::WriteFault;
-use windlass_simulate::{Limits, WorkerGroup, World, is_complete};
+use windlass_simulate::{Limits, WorkerGroup, World, is_complete, key};
 
 use crate::support::{LONG, Workers};
 
@@ -69,4 +72,24 @@ async fn workload_clusters_are_built_anew_when_the_provider_dies_too() {
     workers.until_complete().await.unwrap();
     let after: Vec<_> = workers.machines().into_iter().map(|machine| machine.metadata.name).collect();
     assert_eq!(after, before, "the same machines");
+}
+
+#[tokio::test(start_paused = true)]
+async fn workload_clusters_do_not_await_machines_that_were_being_deleted() {
+    let mut workers = Workers::new(4, WorkerGroup::new("w", 2)).await;
+    // A deletion is seen late: who comes after it still finds the machine in the cache.
+    workers.world.faults().delay_watches(Duration::from_millis(100)..=Duration::from_millis(500), 6);
+    for seed in 0..12 {
+        workers.world.kill().await;
+        workers.world.forget_workloads();
+        let gone = workers.machines()[0].clone();
+        workers.world.delete::<Machine>(&key(&gone.name_any())).await.unwrap();
+        workers.world.delete::<DevMachine>(&key(&gone.spec.infrastructure_ref.name)).await.unwrap();
+        workers.world.restart_with(seed).await;
+        let name = key(&gone.name_any());
+        let replaced = |world: &World| world.get::<Machine>(&name).is_none();
+        workers.world.run_until("the machine is gone", LONG, replaced).await.unwrap();
+        let complete = workers.until_complete().await;
+        assert!(complete.is_ok(), "seed {seed}: {complete:?}");
+    }
 }
