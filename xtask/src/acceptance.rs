@@ -1,4 +1,5 @@
-//! Acceptance checks that stand beside the checkout, in `../shared/acceptance`.
+//! Acceptance checks whose scripts are not part of this repository. They run where they stand beside the checkout, in
+//! `../shared/acceptance`; what they check is covered by tests of the repository too.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,38 +11,53 @@ use crate::tools::Tool;
 /// Any kubectl will do.
 pub(crate) const KUBECTL: Tool = Tool { program: "kubectl", package: "kubernetes-client" };
 
-/// Runs the planner's cases, where they are present.
-pub(crate) fn plan() -> Task {
-    let Some(script) = present("plan") else { return Ok(()) };
+/// Runs a script.
+type Check = fn(&Path) -> Task;
+
+/// Every check, by the name of its script.
+const CHECKS: [(&str, Check); 3] = [("plan", plan), ("kubectl", kubectl), ("kube-rs", kube_rs)];
+
+/// Runs the checks that are there, and says at the end how many were left out.
+pub(crate) fn checks() -> Task {
+    let folder = root().join("../shared/acceptance");
+    let (present, missing): (Vec<_>, Vec<_>) =
+        CHECKS.into_iter().partition(|(name, _)| folder.join(name).exists());
+    for (name, check) in &present {
+        check(&folder.join(name))?;
+    }
+    let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
+    say(&match names.as_slice() {
+        [] => format!("xtask: all {} acceptance checks have passed", CHECKS.len()),
+        names => format!(
+            "xtask: {} of {} acceptance checks have passed; {} left out, not beside this checkout: {}",
+            present.len(),
+            CHECKS.len(),
+            names.len(),
+            names.join(", ")
+        ),
+    });
+    Ok(())
+}
+
+/// Runs the planner's cases.
+fn plan(script: &Path) -> Task {
     Tool { program: "python3", package: "python3" }.ensure()?;
     let windlass = windlass()?;
     run::program("python3", &[&script.to_string_lossy(), &windlass.to_string_lossy()])
 }
 
-/// Drives the embedded API with kubectl, where the script is present. Any kubectl will do, Debian's 1.20 too.
-pub(crate) fn kubectl() -> Task {
-    let Some(script) = present("kubectl") else { return Ok(()) };
+/// Drives the embedded API with kubectl. Any kubectl will do, Debian's 1.20 too.
+fn kubectl(script: &Path) -> Task {
     KUBECTL.ensure()?;
     let server = Server::start()?;
     run::program("bash", &[&script.to_string_lossy(), &server.kubeconfig.to_string_lossy()])
 }
 
-/// Runs kube-rs's own integration tests against the embedded API, where the script is present. Builds kube-rs
-/// first, which takes minutes.
-pub(crate) fn kube_rs() -> Task {
-    let Some(script) = present("kube-rs") else { return Ok(()) };
+/// Runs kube-rs's own integration tests against the embedded API. Builds kube-rs first, which takes minutes.
+fn kube_rs(script: &Path) -> Task {
     Tool { program: "python3", package: "python3" }.ensure()?;
     let server = Server::start()?;
     run::program("bash", &[&script.to_string_lossy(), &server.kubeconfig.to_string_lossy()])
-}
-
-fn present(name: &str) -> Option<PathBuf> {
-    let script = root().join("../shared/acceptance").join(name);
-    if script.exists() {
-        return Some(script);
-    }
-    say(&format!("xtask: acceptance check {name} is left out: it is not beside this checkout"));
-    None
 }
 
 pub(crate) fn target_directory() -> PathBuf {
@@ -90,6 +106,6 @@ impl Drop for Server {
 }
 
 fn remove(file: &Path) {
-    // It is below target/, where nobody minds what is left.
+    // It is below target/: leftovers do no harm.
     let _ = std::fs::remove_file(file);
 }

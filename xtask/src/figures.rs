@@ -20,7 +20,7 @@ pub(crate) fn of(binary: Option<&str>, target: &Path) -> Task {
     let windlass = program(binary, target)?;
     let data = target.join(format!("bench-up-{}", std::process::id()));
     let outcome = measure(&windlass, &data);
-    // It is below target/, where nobody minds what is left.
+    // It is below target/: leftovers do no harm.
     let _ = std::fs::remove_dir_all(&data);
     outcome?;
     demo(&windlass)

@@ -20,8 +20,8 @@ usage: cargo xtask TASK
   kills [--binary FILE]
           windlass up is killed 50 times while 20 clusters are upgraded and others write; part of accept
   picture docs/demo.svg, from a real run of windlass demo
-  accept  all acceptance checks, also those that take long: kube-rs's own tests against windlass serve
-  bless   rewrites the expected output of scenarios and snapshots: review the diff
+  accept  what takes long: kills, and the acceptance checks beside the checkout (says how many are left out)
+  bless   rewrites the expected output of scenarios, stories and snapshots: review the diff
 ";
 
 fn main() -> ExitCode {
@@ -61,16 +61,12 @@ fn check() -> Task {
 fn test() -> Task {
     // windlass up is tested with it.
     acceptance::KUBECTL.ensure()?;
-    cargo(&["test", "--workspace", "--locked"])?;
-    acceptance::plan()?;
-    acceptance::kubectl()
+    cargo(&["test", "--workspace", "--locked"])
 }
 
 fn accept() -> Task {
-    acceptance::plan()?;
-    acceptance::kubectl()?;
     kills(None)?;
-    acceptance::kube_rs()
+    acceptance::checks()
 }
 
 /// The test that every run of the tests has with fewer clusters, of a binary that is there or one with optimisations.

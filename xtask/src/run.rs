@@ -16,7 +16,7 @@ pub(crate) fn root() -> PathBuf {
 
 /// Prints a line on standard error, where it keeps its place among the output of the commands.
 pub(crate) fn say(line: &str) {
-    // A task goes on if nobody listens.
+    // A task goes on if standard error is closed.
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 

@@ -9,30 +9,41 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 /// The crates from the bottom up. A crate may use those above it in this list, never those below.
 const LAYERS: &[&str] = &[
     "windlass-version",
+    "windlass-random",
+    "windlass-patch",
     "windlass-api",
     "windlass-plan",
+    "windlass-gotemplate",
     "windlass-engine",
     "windlass-apimachinery",
+    "windlass-clock",
     "windlass-store",
     "windlass-extension",
     "windlass-hooks",
     "windlass-conformance",
     "windlass-apiserver",
-    "windlass-reconcile",
-    "windlass-dev",
+    "windlass-runtime",
+    "windlass-inmemory",
     "windlass-controllers",
-    "windlass-plane",
+    "windlass-testkit",
+    "windlass-manager",
     "windlass-simulate",
     "windlass-demo",
-    "windlass-web",
     "windlass",
 ];
 
 /// Pure crates: what they compute depends on their arguments alone.
-const PURE: &[&str] = &["windlass-version", "windlass-api", "windlass-plan", "windlass-engine"];
+const PURE: &[&str] = &[
+    "windlass-version",
+    "windlass-patch",
+    "windlass-api",
+    "windlass-plan",
+    "windlass-gotemplate",
+    "windlass-engine",
+];
 
 /// What must not be anywhere below a pure crate: I/O, async, clocks and randomness come with these. `jiff` may be: the
-/// types of Kubernetes have its timestamps as fields. That nobody asks it for the time is checked on the sources.
+/// types of Kubernetes have its timestamps as fields. That its clock is never read is checked on the sources.
 const IMPURE: &[&str] = &[
     "tokio",
     "async-std",
@@ -131,6 +142,19 @@ fn libraries_keep_typed_errors() {
 }
 
 #[test]
+fn the_test_kit_is_for_tests_only() {
+    let metadata = metadata();
+    let mut users = 0;
+    for package in metadata.workspace_packages() {
+        for dependency in package.dependencies.iter().filter(|other| other.name == "windlass-testkit") {
+            users += 1;
+            assert_eq!(dependency.kind, DependencyKind::Development, "{}", package.name);
+        }
+    }
+    assert!(users > 0, "nothing uses it");
+}
+
+#[test]
 fn every_crate_takes_the_lints_of_the_workspace() {
     let metadata = metadata();
     for package in metadata.workspace_packages() {
@@ -165,21 +189,152 @@ fn the_map_names_every_crate() {
 #[test]
 fn pure_crates_do_not_ask_for_the_time() {
     const CLOCKS: &[&str] = &["Timestamp::now", "Zoned::now", "SystemTime::now", "Instant::now"];
-    let mut open: Vec<std::path::PathBuf> = PURE
+    for source in PURE.iter().flat_map(|name| sources(name)) {
+        for clock in CLOCKS {
+            assert!(!source.text.contains(clock), "{} asks for the time: {clock}", source.path);
+        }
+    }
+}
+
+/// Where the kinds of kubeadm may be named. Our own control plane is one of them, and its machines have the bootstrap
+/// configuration of kubeadm; everything else knows contracts.
+const KUBEADM: &[&str] = &[
+    "windlass-engine/src/control_plane/",
+    "windlass-controllers/src/control_plane/",
+    // Compares and shows updates in place of control plane machines.
+    "windlass-engine/src/in_place/kubeadm.rs",
+    "windlass-engine/src/in_place/preview.rs",
+    // kubeadm joins machines of its own minor only: a check of Cluster API that looks at the bootstrap template.
+    "windlass-controllers/src/machine_set/preflight.rs",
+    // The template of the names of Machines has the kind of their owner among its data.
+    "windlass-engine/src/machine_set/naming.rs",
+    // Admission of each of our kinds.
+    "windlass-controllers/src/admission/",
+];
+
+#[test]
+fn the_engine_and_the_controllers_name_no_kind_of_a_provider() {
+    let providers =
+        ["Dev", "Docker", "AWS", "Azure", "GCP", "VSphere", "OpenStack", "Metal3", "Hetzner", "Nutanix"];
+    let kinds = ["Cluster", "Machine", "ManagedCluster", "ManagedMachine"];
+    let infrastructure: Vec<String> = providers
         .iter()
-        .map(|name| format!("{}/../crates/{name}/src", env!("CARGO_MANIFEST_DIR")).into())
+        .flat_map(|provider| kinds.iter().map(move |kind| format!("{provider}{kind}")))
+        .chain(["windlass_api::infrastructure".to_owned(), "windlass_inmemory".to_owned()])
         .collect();
-    let mut files = 0;
+    for source in ["windlass-engine", "windlass-controllers"].iter().flat_map(|name| sources(name)) {
+        for name in &infrastructure {
+            assert!(!source.code().contains(name.as_str()), "{} names {name}", source.path);
+        }
+        let may_name_kubeadm = KUBEADM.iter().any(|place| source.path.starts_with(place));
+        for name in ["KubeadmConfig", "KubeadmControlPlane"] {
+            assert!(may_name_kubeadm || !source.code().contains(name), "{} names {name}", source.path);
+        }
+    }
+}
+
+/// Files that may use a hash map or a hash set, none of which lets its order reach anything.
+const HASH_MAPS: &[&str] = &[
+    // The map that the CEL library wants; CEL sorts keys where their order shows.
+    "windlass-apimachinery/src/schema/cel/convert.rs",
+    // Looked up by UID for every object of a reconcile, never iterated.
+    "windlass-runtime/src/applied.rs",
+];
+
+#[test]
+fn nothing_that_reaches_output_comes_from_a_hash_map() {
+    let metadata = metadata();
+    let mut used = BTreeSet::new();
+    for source in members(&metadata).flat_map(|package| sources(package.name.as_str())) {
+        if ["HashMap", "HashSet", "hash_map::Entry", "hash_set"]
+            .iter()
+            .any(|name| source.code().contains(name))
+        {
+            assert!(
+                HASH_MAPS.contains(&source.path.as_str()),
+                "{} uses a hash map: use an ordered one, or say in HASH_MAPS why its order reaches nothing",
+                source.path
+            );
+            used.insert(source.path.clone());
+        }
+    }
+    assert!(used.iter().eq(HASH_MAPS), "HASH_MAPS names a file that uses none: {used:?}");
+}
+
+/// Who may ask whether something is paused in another way than by `Pause`.
+const PAUSED: &[&str] = &[
+    "windlass-engine/src/pause.rs",
+    // A MachineDeployment has a `spec.paused` of its own, which stops its rollout only.
+    "windlass-engine/src/rollout/facts.rs",
+    // Not copied from a MachineDeployment to its MachineSets.
+    "windlass-engine/src/rollout/desired.rs",
+    // Only tell that the pause of a Cluster has changed, so that what belongs to it is reconciled.
+    "windlass-controllers/src/machine/mod.rs",
+    "windlass-inmemory/src/provider.rs",
+];
+
+#[test]
+fn every_controller_checks_for_a_pause_and_all_in_the_same_way() {
+    let mut controllers = 0;
+    let crates = ["windlass-engine", "windlass-controllers", "windlass-inmemory"];
+    for source in crates.iter().flat_map(|name| sources(name)) {
+        let code = source.code();
+        let asks = ["PAUSED_ANNOTATION", "spec.paused"].iter().any(|sign| code.contains(sign));
+        assert!(!asks || PAUSED.contains(&source.path.as_str()), "{}: ask Pause::of", source.path);
+        for reconciler in code.split("impl Reconciler for ").skip(1) {
+            controllers += 1;
+            let name = reconciler.split_whitespace().next().unwrap();
+            assert!(reconciler.contains("Pause::of("), "{}: {name} does not check for a pause", source.path);
+        }
+    }
+    assert!(controllers >= 14, "only {controllers} controllers were found");
+}
+
+#[test]
+fn controllers_do_not_know_which_api_they_talk_to() {
+    let metadata = metadata();
+    for package in members(&metadata).filter(|package| package.name.as_str() == "windlass-controllers") {
+        for dependency in ["windlass-apiserver", "windlass-store", "windlass-inmemory"] {
+            assert!(
+                normal_dependencies(package).all(|name| name != dependency),
+                "{} must not use {dependency}",
+                package.name
+            );
+        }
+    }
+}
+
+/// A source file of a crate, with its path below `crates`.
+struct Source {
+    path: String,
+    text: String,
+}
+
+impl Source {
+    /// What is compiled into the crate, without comments: neither its tests nor a file of tests.
+    fn code(&self) -> String {
+        if self.path.ends_with("tests.rs") || self.path.contains("/tests/") {
+            return String::new();
+        }
+        let code = self.text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn sources(name: &str) -> Vec<Source> {
+    let crates = format!("{}/../crates", env!("CARGO_MANIFEST_DIR"));
+    let mut open = vec![std::path::PathBuf::from(format!("{crates}/{name}/src"))];
+    let mut found = Vec::new();
     while let Some(path) = open.pop() {
         if path.is_dir() {
             open.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files += 1;
-            let source = std::fs::read_to_string(&path).unwrap();
-            for clock in CLOCKS {
-                assert!(!source.contains(clock), "{} asks for the time: {clock}", path.display());
-            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let path = path.strip_prefix(&crates).unwrap().display().to_string();
+            found.push(Source { path, text });
         }
     }
-    assert!(files > PURE.len(), "the sources were not found");
+    assert!(!found.is_empty(), "the sources of {name} were not found");
+    found
 }

@@ -2,11 +2,25 @@
 //!
 //! Users, alerts and scripts match these words, so none of them may change.
 
+use serde::{Deserialize, Serialize};
+
+/// Whether a condition holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ConditionStatus {
+    /// It holds.
+    True,
+    /// It does not hold.
+    False,
+    /// It is not known whether it holds.
+    #[default]
+    Unknown,
+}
+
 /// The object does what it is for.
 pub const AVAILABLE: &str = "Available";
 /// A summary of everything that must be good.
 pub const READY: &str = "Ready";
-/// The object is as its owner wants it.
+/// The object matches the spec of its owner.
 pub const UP_TO_DATE: &str = "UpToDate";
 /// The Machine is being updated in place.
 pub const UPDATING: &str = "Updating";
@@ -14,7 +28,7 @@ pub const UPDATING: &str = "Updating";
 pub const PAUSED: &str = "Paused";
 /// The object goes.
 pub const DELETING: &str = "Deleting";
-/// Somebody remediates an unhealthy Machine.
+/// An unhealthy Machine is being remediated by its owner.
 pub const REMEDIATING: &str = "Remediating";
 /// Machines are brought to what is wanted.
 pub const ROLLING_OUT: &str = "RollingOut";
@@ -63,7 +77,7 @@ pub const NODE_HEALTHY: &str = "NodeHealthy";
 pub const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
 /// Machine: its owner remediated it, or is to.
 pub const OWNER_REMEDIATED: &str = "OwnerRemediated";
-/// Machine: somebody else remediated it, or is to.
+/// Machine: an external remediation controller remediated it, or is to.
 pub const EXTERNALLY_REMEDIATED: &str = "ExternallyRemediated";
 /// Machine of a control plane: its Node has the labels and taints of one.
 pub const NODE_KUBEADM_LABELS_AND_TAINTS_SET: &str = "NodeKubeadmLabelsAndTaintsSet";

@@ -52,6 +52,15 @@ pub fn check_rfc1035_label(text: &str) -> Result<(), LabelError> {
     Ok(())
 }
 
+/// Whether a string is an RFC 1123 subdomain: names of most objects, and the domain before the slash in keys of labels.
+pub fn is_rfc1123_subdomain(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_label = |label: &str| {
+        label.starts_with(plain) && label.ends_with(plain) && label.chars().all(|c| plain(c) || c == '-')
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
 fn check_label(text: &str) -> Result<(), LabelError> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if text.is_empty() {
@@ -94,5 +103,24 @@ mod tests {
             assert_eq!(check_rfc1123_label(text), rfc1123, "{text:?} as RFC 1123");
             assert_eq!(check_rfc1035_label(text), rfc1035, "{text:?} as RFC 1035");
         }
+    }
+
+    #[test]
+    fn a_subdomain_is_labels_with_dots_between_them() {
+        let long = format!("{}.example", "a".repeat(64));
+        for (text, expected) in [
+            ("a", true),
+            ("0.a-b.example", true),
+            (long.as_str(), true),
+            ("", false),
+            (".a", false),
+            ("a..b", false),
+            ("a-.b", false),
+            ("A.b", false),
+            ("a_b", false),
+        ] {
+            assert_eq!(is_rfc1123_subdomain(text), expected, "{text:?}");
+        }
+        assert!(!is_rfc1123_subdomain(&"a".repeat(254)));
     }
 }

@@ -1,4 +1,4 @@
-//! Names of handlers: short, as an extension knows them, and registered, as everybody else does.
+//! Names of handlers: short, as an extension knows them, and registered, as Cluster API knows them.
 
 use std::fmt;
 use std::str::FromStr;

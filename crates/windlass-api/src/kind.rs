@@ -36,31 +36,18 @@ macro_rules! choice {
         pub enum $Name:ident { $( $(#[$variant_meta:meta])* $Variant:ident = $text:literal, )+ }
     ) => {
         crate::hooks::wire::open_enum! {
-            $(#[$meta])*
-            pub enum $Name { $( $(#[$variant_meta])* $Variant = $text, )+ }
+            @declare $(#[$meta])* pub enum $Name { $( $(#[$variant_meta])* $Variant = $text, )+ }
         }
-
-        impl schemars::JsonSchema for $Name {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($Name).into()
-            }
-
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": "string", "enum": [$($text),+] })
-            }
-        }
+        crate::hooks::wire::inline_schema! { $Name { "type": "string", "enum": [$($text),+] } }
     };
 }
 
-/// Declares a kind of a namespace: its struct, and what a client must know of it.
+/// Declares a kind: its struct, and what a client must know of it. Its objects belong to a namespace, or with `Cluster` after
+/// the plural to the whole cluster.
 macro_rules! kind {
     (
         $(#[doc = $doc:literal])+
-        pub struct $Kind:ident in $group:expr, $plural:literal { spec: $Spec:ty $(, status: $Status:ty)? $(,)? }
+        pub struct $Kind:ident in $group:expr, $plural:literal $(, $scope:ident)? { spec: $Spec:ty $(, status: $Status:ty)? $(,)? }
     ) => {
         $(#[doc = $doc])+
         #[derive(Clone, Debug, Default, PartialEq)]
@@ -90,7 +77,7 @@ macro_rules! kind {
 
         impl kube_core::Resource for $Kind {
             type DynamicType = ();
-            type Scope = kube_core::NamespaceResourceScope;
+            type Scope = crate::kind::scope!($($scope)?);
 
             fn kind((): &()) -> std::borrow::Cow<'_, str> {
                 Self::KIND.into()
@@ -193,7 +180,31 @@ macro_rules! kind {
     };
 }
 
-pub(crate) use {choice, kind, resource_struct};
+/// The scope of a kind.
+macro_rules! scope {
+    () => {
+        kube_core::NamespaceResourceScope
+    };
+    (Cluster) => {
+        kube_core::ClusterResourceScope
+    };
+}
+
+pub(crate) use {choice, kind, resource_struct, scope};
+
+/// A scope that kinds of this crate have.
+pub(crate) trait Scope {
+    /// What CRDs call it.
+    const NAME: &'static str;
+}
+
+impl Scope for kube_core::NamespaceResourceScope {
+    const NAME: &'static str = "Namespaced";
+}
+
+impl Scope for kube_core::ClusterResourceScope {
+    const NAME: &'static str = "Cluster";
+}
 
 pub(crate) use crate::hooks::wire::null_is_default;
 
@@ -235,16 +246,4 @@ impl<'de> Deserialize<'de> for AnyObject {
     }
 }
 
-impl schemars::JsonSchema for AnyObject {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "AnyObject".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
-    }
-}
+crate::hooks::wire::inline_schema! { AnyObject { "type": "object", "x-kubernetes-preserve-unknown-fields": true } }

@@ -5,12 +5,13 @@
 //!
 //! - [`hooks`]: the hooks of the Runtime SDK, `hooks.runtime.cluster.x-k8s.io/v1alpha1`
 //! - [`runtime`]: how extensions are registered, `runtime.cluster.x-k8s.io/v1beta2`
-//! - [`openapi`]: the hooks as an OpenAPI document
+//! - [`label_selector`]: which labels an object must have
+//! - [`go_duration`]: durations as Go reads and writes them
 //! - [`names`]: groups, annotations, labels
 //! - [`object`]: Kubernetes objects of any kind
 //!
-//! With the feature `resources`, also the kinds that Windlass manages and their CustomResourceDefinitions: `cluster`,
-//! `control_plane`, `bootstrap`, `infrastructure`, `crds`.
+//! With the feature `resources`, also the kinds that Windlass manages (`cluster`, `control_plane`, `bootstrap`,
+//! `infrastructure`), their CRDs (`crds`) and the hooks as an OpenAPI document (`openapi`).
 //!
 //! ```
 //! use windlass_api::hooks::{BeforeClusterUpgradeRequest, BeforeClusterUpgradeResponse, RetryResponse};
@@ -31,28 +32,29 @@
 pub mod bootstrap;
 #[cfg(feature = "resources")]
 pub mod cluster;
-#[cfg(feature = "resources")]
 pub mod conditions;
 #[cfg(feature = "resources")]
 pub mod control_plane;
 #[cfg(feature = "resources")]
 pub mod crds;
 pub mod dns_label;
+pub mod go;
+pub mod go_duration;
 pub mod handler_name;
 pub mod hooks;
 #[cfg(feature = "resources")]
 pub mod infrastructure;
-#[cfg(feature = "resources")]
 mod kind;
+mod kubernetes;
 pub mod label_selector;
-pub mod metadata;
 pub mod names;
 pub mod object;
+#[cfg(feature = "resources")]
 pub mod openapi;
 pub mod runtime;
 
+pub use crate::go_duration::{GoDuration, GoDurationError};
 pub use crate::handler_name::{HandlerName, RegisteredName};
 pub use crate::hooks::{Hook, HookRequest, HookResponse, HookType};
-#[cfg(feature = "resources")]
 pub use crate::kind::AnyObject;
 pub use crate::object::Object;

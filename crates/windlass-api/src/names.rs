@@ -44,6 +44,12 @@ pub const INJECT_CA_FROM_SECRET_ANNOTATION: &str = "runtime.cluster.x-k8s.io/inj
 /// Any Cluster annotation with this prefix holds an upgrade as a blocking BeforeClusterUpgrade would.
 pub const BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX: &str = "before-upgrade.hook.cluster.cluster.x-k8s.io";
 
+// Additions of Windlass.
+
+/// On a Cluster or a control plane: what it waits on and since when, as JSON. Written when the wait changes, not while it
+/// goes on; the key is removed when nothing is waited on.
+pub const WAITING_ON_ANNOTATION: &str = "upgrade.windlass.dev/waiting-on";
+
 // Managed topologies.
 
 /// On a Cluster: the version of the upgrade step in progress.
@@ -162,11 +168,11 @@ pub const PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: &str =
 /// Who updates a Machine in place: names of ExtensionConfigs in their order, joined with commas. On a MachineSet for the
 /// Machines that it hands over, on a Machine for those that are not done yet. Without it, all extensions are called.
 pub const IN_PLACE_EXTENSIONS_ANNOTATION: &str = "in-place-updates.internal.cluster.x-k8s.io/extensions";
-/// On an old MachineSet: the only Machines that it hands over, joined with commas. Somebody else has updated them already,
-/// so that nobody is asked to.
+/// On an old MachineSet: the only Machines that it hands over, joined with commas. An external updater has updated
+/// them already, so that no extension is called for them.
 pub const HAND_OVER_UPDATED_MACHINES_ANNOTATION: &str =
     "in-place-updates.internal.cluster.x-k8s.io/hand-over-updated-machines";
-/// On a MachineDeployment or a control plane: what implementers of ExternalUpdate said, as JSON.
+/// On a MachineDeployment or a control plane: what external updaters said, as JSON.
 pub const EXTERNAL_UPDATE_ANNOTATION: &str = "in-place-updates.internal.cluster.x-k8s.io/external-update";
 /// How long an update in place of a Machine may take, such as `90m`; set by users, usually in the template of Machines.
 pub const IN_PLACE_DEADLINE_ANNOTATION: &str = "in-place-updates.cluster.x-k8s.io/deadline";
@@ -183,7 +189,7 @@ pub const CONTRACT_V1BETA2_LABEL: &str = "cluster.x-k8s.io/v1beta2";
 pub const CONTRACT_V1BETA1_LABEL: &str = "cluster.x-k8s.io/v1beta1";
 /// Type of the Secrets with the kubeconfig and the certificates of a Cluster.
 pub const CLUSTER_SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
-/// On an infrastructure object that somebody else manages.
+/// On an infrastructure object that is managed externally.
 pub const MANAGED_BY_ANNOTATION: &str = "cluster.x-k8s.io/managed-by";
 /// Left behind by API conversion. Never sent to extensions.
 pub const CONVERSION_DATA_ANNOTATION: &str = "cluster.x-k8s.io/conversion-data";

@@ -3,6 +3,7 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use windlass_patch::pointer;
 
 use crate::names::{CONVERSION_DATA_ANNOTATION, LAST_APPLIED_CONFIGURATION_ANNOTATION};
 
@@ -13,6 +14,19 @@ use crate::names::{CONVERSION_DATA_ANNOTATION, LAST_APPLIED_CONFIGURATION_ANNOTA
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Object(Map<String, Value>);
+
+impl schemars::JsonSchema for Object {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "io.k8s.apimachinery.pkg.runtime.RawExtension".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "object",
+            "description": "A Kubernetes object of any type, with apiVersion and kind.",
+        })
+    }
+}
 
 impl Object {
     /// Turns a typed object into its JSON form.
@@ -104,12 +118,13 @@ impl Object {
     }
 
     /// Whatever an RFC 6901 pointer leads to.
-    pub fn pointer(&self, pointer: &str) -> Option<&Value> {
-        let (first, rest) = match pointer.strip_prefix('/')?.split_once('/') {
+    pub fn pointer(&self, at: &str) -> Option<&Value> {
+        let below = at.strip_prefix('/')?;
+        let (first, rest) = match below.split_once('/') {
             Some((first, rest)) => (first, Some(rest)),
-            None => (pointer.strip_prefix('/')?, None),
+            None => (below, None),
         };
-        let child = self.0.get(&first.replace("~1", "/").replace("~0", "~"))?;
+        let child = self.0.get(pointer::unescape(first).as_ref())?;
         match rest {
             Some(rest) => child.pointer(&format!("/{rest}")),
             None => Some(child),

@@ -355,7 +355,10 @@ fn the_provider_for_development_survives() {
         },
     }));
     let vm = machine.spec.backend.in_memory.unwrap().vm.unwrap();
-    assert_eq!(vm.provisioning.startup_duration.unwrap(), std::time::Duration::from_secs(10));
+    assert_eq!(
+        vm.provisioning.startup_duration.and_then(windlass_api::GoDuration::to_std),
+        Some(std::time::Duration::from_secs(10))
+    );
     survives::<DevMachineTemplate>(json!({"spec": {"template": {"spec": {"backend": backend}}}}));
     survives::<DevMachinePool>(json!({
         "spec": {"providerID": "p", "providerIDList": ["a"], "template": {"backend": backend}},

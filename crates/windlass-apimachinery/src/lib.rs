@@ -4,16 +4,16 @@
 //! comes in as a parameter, and every function is a function of its arguments.
 //!
 //! - [`schema`]: structural schemas of CRDs: pruning, defaulting, validation, validation rules.
-//! - [`fieldmanager`]: server-side apply, and the owners of fields in `managedFields`.
-//! - [`patch`]: JSON patch, JSON merge patch, strategic merge patch.
+//! - [`fieldmanager`]: server-side apply, and the field managers in `managedFields`.
+//! - [`patch`]: strategic merge patch.
 //! - [`selector`]: label and field selectors.
 //! - [`builtin`]: what apply and patches must know about built-in kinds.
 //! - [`types`]: the types of built-in kinds: fields, how they merge, their numbers in protobuf.
-//! - [`cause`], [`depth`], [`json`]: refusals, how deep documents may be, JSON compared.
+//! - [`cause`], [`json`]: refusals, JSON compared.
 //!
 //! # Example
 //!
-//! A widget is applied, and somebody else wants another color:
+//! A widget is applied, and another field manager wants another color:
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -54,7 +54,6 @@
 
 pub mod builtin;
 pub mod cause;
-pub mod depth;
 pub mod fieldmanager;
 pub mod json;
 pub mod names;

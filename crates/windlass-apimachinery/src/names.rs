@@ -16,7 +16,7 @@ pub struct Names<T> {
 const NOTHING: u8 = u8::MAX;
 
 /// How many names are looked up by their hash. Most objects have fewer; among more it is searched, so that
-/// nobody gains anything by names with the same hash.
+/// names with the same hash are of no use to an attacker.
 const HASHED: usize = 64;
 
 impl<T> Names<T> {

@@ -1,9 +1,5 @@
-//! Label and field selectors in their text form: `app in (a,b),!gone` and `metadata.name=x`.
+//! Field selectors in their string form: `metadata.name=x`. Label selectors are `windlass_api::label_selector`.
 
 mod field;
-mod label;
 
 pub use field::{FieldRequirement, FieldSelector, FieldSelectorError};
-pub use label::{
-    LabelSelector, LabelSelectorError, Operator, Requirement, label_key_problems, label_value_problems,
-};

@@ -7,14 +7,16 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use windlass_api::label_selector::Selector;
 use windlass_apimachinery::builtin;
-use windlass_apimachinery::depth::MAX_DEPTH;
 use windlass_apimachinery::fieldmanager::{
     ApplyError, Endpoint, FieldManager, ManagedFields, Set, Shape, Timestamp, settle_timestamps,
 };
-use windlass_apimachinery::patch::{JsonPatch, merge_patch, strategic_merge_patch};
+use windlass_apimachinery::patch::strategic_merge_patch;
 use windlass_apimachinery::schema::{Pattern, Rules, Schema, check_metadata};
-use windlass_apimachinery::selector::{FieldSelector, LabelSelector};
+use windlass_apimachinery::selector::FieldSelector;
+use windlass_patch::depth::MAX_DEPTH;
+use windlass_patch::{Dialect, JsonPatch, merge_patch};
 
 /// A schema of everything, with the keywords that matter in each kind of place.
 fn schema() -> Arc<Schema> {
@@ -147,12 +149,12 @@ proptest! {
 
     #[test]
     fn any_patch_gets_an_answer(object in any_json(), patch in any_json(), operations in prop::collection::vec(any_json(), 0..5)) {
-        let merged = merge_patch(&object, &patch).unwrap();
-        prop_assert_eq!(merge_patch(&merged, &patch).unwrap(), merged, "merging twice is merging once");
+        let merged = merge_patch::apply(&object, &patch).unwrap();
+        prop_assert_eq!(merge_patch::apply(&merged, &patch).unwrap(), merged, "merging twice is merging once");
         let _ = strategic_merge_patch("v1", "Pod", &object, &patch);
         for patch in [patch, Value::Array(operations)] {
-            if let Ok(patch) = JsonPatch::parse(&patch) {
-                let _ = patch.apply(&object);
+            for dialect in [Dialect::ApiServer, Dialect::ClusterApi] {
+                let _ = JsonPatch::parse(dialect, &patch).and_then(|patch| patch.apply(&object));
             }
         }
     }
@@ -170,9 +172,9 @@ proptest! {
     #[test]
     fn any_text_is_a_selector_or_not(text in any::<String>(), like in "[a-c!=<>(), \\\\.inot]{0,24}") {
         for text in [text, like] {
-            if let Ok(selector) = LabelSelector::parse(&text) {
+            if let Ok(selector) = Selector::parse(&text) {
                 selector.matches_object(&json!({"metadata": {"labels": {"a": "b"}}}));
-            } else if let Err(error) = LabelSelector::parse(&text) {
+            } else if let Err(error) = Selector::parse(&text) {
                 prop_assert!(error.position <= text.len());
             }
             let _ = FieldSelector::parse(&text, |_| true).map(|selector| selector.matches_object(&json!({})));
@@ -210,10 +212,10 @@ fn what_is_just_shallow_enough_fits_an_ordinary_stack() {
     let updated = manager(&versions).update(&applied, widget(json!({"a": "b"})), "u", now);
     assert_eq!(updated["spec"], json!({"a": "b"}));
 
-    assert_eq!(merge_patch(&json!({}), &deepest).unwrap(), deepest);
+    assert_eq!(merge_patch::apply(&json!({}), &deepest).unwrap(), deepest);
     assert_eq!(strategic_merge_patch("v1", "Pod", &json!({}), &deepest).unwrap(), deepest);
     let patch = json!([{"op": "add", "path": "/a", "value": nest(MAX_DEPTH - 3)}, {"op": "copy", "from": "/a", "path": "/b"}]);
-    JsonPatch::parse(&patch).unwrap().apply(&json!({})).unwrap();
+    JsonPatch::parse(Dialect::ApiServer, &patch).unwrap().apply(&json!({})).unwrap();
     let versions = BTreeMap::from([("t/v1".to_owned(), Arc::new(builtin::shape("v1", "Pod")))]);
     manager(&versions).apply(&widget(json!({})), &deepest, "m", false, now).unwrap();
 }

@@ -117,7 +117,7 @@ fn main() {
 }
 
 fn say(line: &str) {
-    // A benchmark goes on if nobody listens.
+    // A benchmark goes on if standard error is closed.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 

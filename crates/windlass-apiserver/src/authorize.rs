@@ -14,7 +14,7 @@ use crate::stored::parse;
 /// The group of roles.
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// What somebody wants to do.
+/// What a user wants to do.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wish<'a> {
     pub(crate) verb: &'a str,
@@ -27,7 +27,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) path: &'a str,
 }
 
-/// Paths that everybody who is known may read: what there is.
+/// Paths that every authenticated user may read: what there is.
 fn is_discovery(route: &Route) -> bool {
     !matches!(route, Route::Resource(_) | Route::Unknown)
 }
@@ -87,7 +87,7 @@ pub(crate) fn resource(
         name: path.name.as_deref().unwrap_or_default(),
         path: "",
     };
-    // Everybody may ask what they may do.
+    // Every user may ask what they are allowed to do.
     let is_question = matches!(path.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io")
         && path.resource.starts_with("selfsubject");
     if is_question || allows(server, identity, &wish) {
@@ -108,7 +108,7 @@ pub(crate) fn resource(
     Err(Failure::forbidden(Subject { group: wish.group, kind: wish.resource, name: wish.name }, &why))
 }
 
-/// Who a request acts for: whoever makes it, or somebody else if they may and want to.
+/// The user that a request acts for: the one that makes it, or an impersonated one if that is allowed.
 pub(crate) fn impersonate(
     server: &Arc<Inner>,
     identity: &Identity,
@@ -135,7 +135,7 @@ pub(crate) fn impersonate(
 }
 
 /// Keeps users from giving out rights: only administrators and those who may `escalate` write roles, only
-/// those who may `bind` a role bind it. Stricter than Kubernetes, which lets everybody give what they have.
+/// those who may `bind` a role bind it. Stricter than Kubernetes, which lets users give what they have.
 pub(crate) fn guard_roles(
     server: &Arc<Inner>,
     identity: &Identity,

@@ -3,7 +3,7 @@
 /// The group whose members may do everything.
 pub(crate) const ADMINS: &str = "system:masters";
 
-/// The group of everybody who is known.
+/// The group of all authenticated users.
 const AUTHENTICATED: &str = "system:authenticated";
 
 /// Who makes a request.
@@ -34,7 +34,7 @@ impl Identity {
         admin
     }
 
-    /// Somebody who has not said who they are.
+    /// An anonymous user.
     pub fn anonymous() -> Self {
         let groups = vec!["system:unauthenticated".to_owned()];
         Self { username: "system:anonymous".to_owned(), uid: String::new(), groups }

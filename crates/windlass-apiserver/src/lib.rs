@@ -4,9 +4,9 @@
 //!   handler per kind. What differs is data: schema, columns, subresources, a few behaviours.
 //! - **One service.** [`Service`] is a `tower::Service`. Clients in the process and clients over
 //!   [HTTPS](serve) go through the same code, so that what works in a test works over the wire.
-//! - **Like the real one.** Errors, tables, watches, owners of fields and deletions are those of a
+//! - **Like the real one.** Errors, tables, watches, managed fields and deletions are those of a
 //!   kube-apiserver, checked against recordings of one. Pods do not run, and other controllers than garbage
-//!   collection and the clean-up of namespaces, definitions and events do not exist.
+//!   collection and the clean-up of namespaces, CRDs and events do not exist.
 //! - **Time is tokio's.** Under a paused clock, hours pass at once.
 //!
 //! ```
@@ -30,7 +30,6 @@
 mod admission;
 mod api;
 mod authorize;
-mod clock;
 mod controllers;
 mod decode;
 mod discovery;
@@ -47,6 +46,7 @@ mod server;
 mod service;
 mod stored;
 mod table;
+mod time;
 mod tokens;
 mod verbs;
 mod watch;
@@ -54,10 +54,10 @@ mod webhook;
 
 pub use admission::{Admission, Denial, Operation, Review};
 pub use api::{Failure, FieldValidation, Propagation, Query, ResourcePath, Route, Status, VersionMatch};
-pub use clock::Clock;
 pub use identity::Identity;
 pub use registry::ConvertFn;
 pub use response::Body;
 pub use server::{ApiServer, Limits, Options};
 pub use service::Service;
 pub use webhook::{ServiceReference, ServiceResolver};
+pub use windlass_clock::Clock;

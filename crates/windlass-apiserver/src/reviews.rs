@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use crate::api::{Failure, Layout, canonical};
 use crate::authorize::{self, Wish};
-use crate::clock;
 use crate::identity::Identity;
 use crate::response::Reply;
 use crate::stored::meta;
+use crate::time;
 use crate::tokens::{API, Grant};
 use crate::verbs::Call;
 
@@ -22,7 +22,7 @@ pub(crate) async fn answer(call: &Call, body: &Bytes) -> Result<Reply, Failure> 
     let spec = review["spec"].clone();
     review["status"] = match call.resource.kind.as_str() {
         "SelfSubjectReview" => {
-            review["metadata"]["creationTimestamp"] = call.server.clock.stamp().into();
+            review["metadata"]["creationTimestamp"] = time::stamp(call.server.clock.now()).into();
             json!({"userInfo": user_info(&call.identity)})
         }
         "TokenReview" => token_review(call, &spec),
@@ -127,8 +127,8 @@ pub(crate) async fn issue_token(call: &Call, body: &Bytes) -> Result<Reply, Fail
     request["kind"] = "TokenRequest".into();
     request["apiVersion"] = "authentication.k8s.io/v1".into();
     request["metadata"] =
-        json!({"name": call.name(), "namespace": call.namespace, "creationTimestamp": clock::rfc3339(now)});
+        json!({"name": call.name(), "namespace": call.namespace, "creationTimestamp": time::stamp(now)});
     request["spec"]["expirationSeconds"] = lifetime.as_secs().into();
-    request["status"] = json!({"token": token, "expirationTimestamp": clock::rfc3339(end)});
+    request["status"] = json!({"token": token, "expirationTimestamp": time::stamp(end)});
     Ok(Reply::json(StatusCode::CREATED, canonical(&request, Layout::KindFirst)))
 }

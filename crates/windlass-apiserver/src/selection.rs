@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde::Deserialize;
 use serde_json::Value;
+use windlass_api::label_selector::Selector;
 use windlass_store as store;
 
 use crate::api::{Failure, Query};
-use crate::machinery::{FieldRequirement, FieldSelector, LabelSelector};
+use crate::machinery::{FieldRequirement, FieldSelector};
 use crate::registry::{Conversion, Resource, Selectable, text};
 use crate::stored::{meta, parse};
 
 /// A label selector and a field selector, checked against a resource.
 #[derive(Debug, Clone)]
 pub(crate) struct Selection {
-    labels: LabelSelector,
+    labels: Selector,
     fields: Vec<FieldTest>,
 }
 
@@ -35,7 +38,7 @@ impl Selection {
     /// What a query selects. `name` is the object that the path names, if it names one.
     pub(crate) fn parse(resource: &Resource, query: &Query, name: Option<&str>) -> Result<Self, Failure> {
         let bad_request = |error: &dyn std::fmt::Display| Failure::bad_request(error.to_string());
-        let labels = LabelSelector::parse(&query.label_selector).map_err(|error| bad_request(&error))?;
+        let labels = Selector::parse(&query.label_selector).map_err(|error| bad_request(&error))?;
         let find = |name: &str| match name {
             "metadata.name" => Some(Field::Name),
             "metadata.namespace" if resource.namespaced || !resource.strategy.custom => {
@@ -61,16 +64,13 @@ impl Selection {
 
     /// Whether everything is selected.
     pub(crate) fn is_everything(&self) -> bool {
-        self.labels.is_empty() && self.fields.is_empty()
+        self.labels.is_everything() && self.fields.is_empty()
     }
 
     /// Whether an object is selected. One that cannot be read is not.
     pub(crate) fn contains(&self, resource: &Resource, object: &store::Object) -> bool {
-        if !self.labels.is_empty() {
-            let meta = meta(object);
-            if !self.labels.matches(|label| meta.labels.get(label).map(String::as_str)) {
-                return false;
-            }
+        if !self.labels.is_everything() && !self.labels.matches(&meta(object).labels) {
+            return false;
         }
         let mut body = None;
         self.fields.iter().all(|test| {
@@ -96,25 +96,39 @@ fn read(resource: &Resource, object: &store::Object) -> Value {
     read.unwrap_or_default()
 }
 
-/// Whether a selector in its object form selects labels. One that makes no sense selects everything: it is
-/// safer to ask once too often.
+/// Whether the selector of an object selects labels. An absent one selects everything, and so does one that is not valid:
+/// it is safer to ask once too often.
 pub(crate) fn selects(selector: &Value, labels: &BTreeMap<String, String>) -> bool {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut terms = Vec::new();
-    for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
-        terms.push(format!("{key}={}", text(value)));
+    let selector = LabelSelector::deserialize(selector).ok();
+    selector
+        .and_then(|selector| Selector::compile(Some(&selector)).ok())
+        .is_none_or(|selector| selector.matches(labels))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_selector_that_is_absent_or_not_valid_selects_everything() {
+        let labels = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
+        let expression = |operator: &str, values: Value| json!({"matchExpressions": [{"key": "a", "operator": operator, "values": values}]});
+        for (selector, expected) in [
+            (Value::Null, true),
+            (json!({}), true),
+            (json!({"matchLabels": {"a": "b"}}), true),
+            (json!({"matchLabels": {"a": "c"}}), false),
+            (expression("In", json!(["b", "c"])), true),
+            (expression("DoesNotExist", Value::Null), false),
+            // An operator that does not exist, and values that no label has.
+            (expression("Like", json!(["b"])), true),
+            (expression("In", json!([])), true),
+            (expression("In", json!(["c,d"])), true),
+            (json!("a=c"), true),
+        ] {
+            assert_eq!(selects(&selector, &labels), expected, "{selector}");
+        }
     }
-    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
-        let key = text(&expression["key"]);
-        let values: Vec<String> = expression["values"].as_array().into_iter().flatten().map(text).collect();
-        let values = values.join(",");
-        terms.push(match expression["operator"].as_str() {
-            Some("In") => format!("{key} in ({values})"),
-            Some("NotIn") => format!("{key} notin ({values})"),
-            Some("Exists") => key,
-            _ => format!("!{key}"),
-        });
-    }
-    LabelSelector::parse(&terms.join(","))
-        .map_or(true, |selector| selector.matches(|label| labels.get(label).map(String::as_str)))
 }

@@ -6,16 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use futures_util::future::BoxFuture;
 use tokio::sync::{Semaphore, watch};
+use windlass_clock::Clock;
+use windlass_random::{Randomness, name_suffix, uuid};
 use windlass_store as store;
 
 use crate::admission::Admission;
 use crate::api::Failure;
-use crate::clock::Clock;
 use crate::controllers;
 use crate::identity::Identity;
 use crate::openapi;
-use crate::registry::{Conversions, ConvertFn, Registry};
+use crate::registry::{Conversions, ConvertFn, Registry, Resource};
 use crate::service::Service;
 use crate::stored::meta;
 use crate::tokens::{API, TokenKey};
@@ -91,7 +93,7 @@ impl Options {
         self
     }
 
-    /// Converts between the versions of a kind, whatever its definition says about conversion.
+    /// Converts between the versions of a kind, whatever its CRD says about conversion.
     #[must_use]
     pub fn conversion(mut self, group: &str, kind: &str, convert: ConvertFn) -> Self {
         self.conversions.insert(format!("{group}/{kind}"), convert);
@@ -142,7 +144,7 @@ pub(crate) struct Inner {
     registry: ArcSwap<Registry>,
     rebuild: Mutex<()>,
     pub(crate) clock: Clock,
-    random: Mutex<fastrand::Rng>,
+    pub(crate) randomness: Randomness,
     pub(crate) limits: Limits,
     pub(crate) admission: Vec<Arc<dyn Admission>>,
     conversions: Conversions,
@@ -168,8 +170,12 @@ impl Drop for StopOnDrop {
 impl ApiServer {
     /// Starts a server: makes what every cluster has if it is not there, and starts the controllers on
     /// the runtime of the caller.
-    pub async fn start(store: store::Store, options: Options) -> Result<Self, Failure> {
-        let random = options.seed.map_or_else(fastrand::Rng::new, fastrand::Rng::with_seed);
+    pub fn start(store: store::Store, options: Options) -> BoxFuture<'static, Result<Self, Failure>> {
+        // Boxed, so that it is compiled here and not again in every crate that starts a server.
+        Box::pin(Self::started(store, options))
+    }
+
+    async fn started(store: store::Store, options: Options) -> Result<Self, Failure> {
         let token_key = match options.token_key {
             Some(key) => key,
             None => secret()?,
@@ -180,7 +186,7 @@ impl ApiServer {
             registry: ArcSwap::from_pointee(Registry::new()),
             rebuild: Mutex::new(()),
             clock: options.clock,
-            random: Mutex::new(random),
+            randomness: Randomness::new(options.seed),
             limits: options.limits,
             admission: options.admission,
             conversions: options.conversions,
@@ -201,7 +207,7 @@ impl ApiServer {
         Ok(Self { inner, _running: running })
     }
 
-    /// A service that acts for somebody who may do everything, for `kube::Client::new`.
+    /// A service that acts as cluster admin, for `kube::Client::new`.
     pub fn service(&self) -> Service {
         self.service_for(Identity::admin())
     }
@@ -231,7 +237,7 @@ impl ApiServer {
     }
 }
 
-/// Bytes that nobody can guess.
+/// Bytes that cannot be guessed.
 pub(crate) fn secret() -> Result<[u8; 32], Failure> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(Failure::internal)?;
@@ -264,40 +270,29 @@ impl Inner {
         self.registry.load_full()
     }
 
-    /// Reads all definitions again. Whoever changed one calls this before answering.
+    /// Reads all CRDs again. A request that changed one calls this before it is answered.
     pub(crate) fn rebuild_registry(&self) {
         let _one_at_a_time = self.rebuild.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.registry();
-        let Some(definitions) = before.get("apiextensions.k8s.io", "v1", "customresourcedefinitions") else {
+        let Some(crds) = before.get("apiextensions.k8s.io", "v1", "customresourcedefinitions") else {
             return;
         };
         let snapshot = self.store.snapshot();
-        let objects = snapshot.list(&definitions.scope(None)).map(AsRef::as_ref);
+        let objects = snapshot.list(&crds.scope(None)).map(AsRef::as_ref);
         self.registry.store(Arc::new(
             before.rebuilt(objects, &self.conversions, |crd| webhook::conversion_of(crd, &self.directory)),
         ));
     }
 
-    /// A random uid.
-    pub(crate) fn uid(&self) -> String {
-        let mut bytes = self.random().u128(..).to_be_bytes();
-        bytes[6] = (bytes[6] & 0x0f) | 0x40;
-        bytes[8] = (bytes[8] & 0x3f) | 0x80;
-        let number = u128::from_be_bytes(bytes);
-        let part = |from: u32, digits: u32| (number >> (from * 4)) & ((1 << (digits * 4)) - 1);
-        let [a, b, c, d, e] = [part(24, 8), part(20, 4), part(16, 4), part(12, 4), part(0, 12)];
-        format!("{a:08x}-{b:04x}-{c:04x}-{d:04x}-{e:012x}")
+    /// The uid of a new object. With a seed, an object that is created again under its name has another.
+    pub(crate) fn uid(&self, resource: &Resource, namespace: &str, name: &str) -> String {
+        uuid(&mut self.randomness.generator(&["uid", &resource.group, &resource.plural, namespace, name]))
     }
 
-    /// The end of a generated name: characters that do not make words.
-    pub(crate) fn suffix(&self) -> String {
-        const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-        let mut random = self.random();
-        (0..5).map(|_| char::from(ALPHABET[random.usize(..ALPHABET.len())])).collect()
-    }
-
-    pub(crate) fn random(&self) -> std::sync::MutexGuard<'_, fastrand::Rng> {
-        self.random.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The end of a name that is generated from a prefix.
+    pub(crate) fn suffix(&self, resource: &Resource, namespace: &str, prefix: &str) -> String {
+        let owner = ["generateName", &resource.group, &resource.plural, namespace, prefix];
+        name_suffix(&mut self.randomness.generator(&owner))
     }
 }
 

@@ -189,7 +189,7 @@ where
     Ok(read.freeze())
 }
 
-/// Whether somebody looks at the answer with curl or a browser.
+/// Whether a person reads the answer with curl or a browser.
 fn is_for_people(headers: &HeaderMap, query: Option<&str>) -> bool {
     if let Some(pretty) = query.and_then(|query| Query::parse(query).ok()).and_then(|query| query.pretty) {
         return pretty;

@@ -1,16 +1,15 @@
 //! Tables and bare metadata: objects as people and as controllers with little memory see them.
 
-use std::time::SystemTime;
-
 use bytes::Bytes;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use windlass_store as store;
 
 use crate::api::Failure;
-use crate::clock;
 use crate::registry::{Cell, Column, JsonPath, Resource, text};
+use crate::time;
 
 /// How much of each object a row carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,11 +39,11 @@ const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is requi
 pub(crate) struct Table<'a> {
     pub(crate) resource: &'a Resource,
     pub(crate) include: Include,
-    pub(crate) now: SystemTime,
+    pub(crate) now: Timestamp,
 }
 
 impl Table<'_> {
-    /// The definitions of the columns.
+    /// How the columns are described.
     pub(crate) fn columns(&self) -> Value {
         let name = json!({"name": "Name", "type": "string", "format": "name", "description": NAME_DESCRIPTION,
             "priority": 0});
@@ -91,10 +90,10 @@ impl Table<'_> {
             Cell::Count(path) => count(path).into(),
             Cell::Number(path) => path.first(object).and_then(Value::as_i64).unwrap_or_default().into(),
             Cell::Made(make) => make(object, self.now),
-            Cell::Age(path) => match path.first(object).and_then(Value::as_str).map(clock::parse) {
-                Some(Some(time)) => clock::age(time, self.now).into(),
+            Cell::Age(path) => match path.first(object).and_then(Value::as_str).map(time::parse) {
+                Some(Some(since)) => time::age(since, self.now).into(),
                 Some(None) => "<invalid>".into(),
-                // A column of a definition stays empty; those of built-in kinds say that they do not know.
+                // A column of a CRD stays empty; those of built-in kinds say that they do not know.
                 None if column.ty == "date" => Value::Null,
                 None => "<unknown>".into(),
             },

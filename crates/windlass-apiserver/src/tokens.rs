@@ -1,9 +1,10 @@
 //! Tokens of service accounts: signed by this server, and good for this server only.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -41,14 +42,8 @@ impl TokenKey {
     }
 
     /// A token for a service account.
-    pub(crate) fn issue(
-        &self,
-        grant: &Grant<'_>,
-        now: SystemTime,
-        lifetime: Duration,
-    ) -> (String, SystemTime) {
-        let seconds = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let end = now + lifetime;
+    pub(crate) fn issue(&self, grant: &Grant<'_>, now: Timestamp, lifetime: Duration) -> (String, Timestamp) {
+        let end = now.checked_add(lifetime).unwrap_or(Timestamp::MAX);
         let claims = Claims {
             sub: grant.subject.to_owned(),
             uid: grant.uid.to_owned(),
@@ -66,7 +61,7 @@ impl TokenKey {
     pub(crate) fn verify(
         &self,
         token: &str,
-        now: SystemTime,
+        now: Timestamp,
         audiences: &[String],
     ) -> Option<(Identity, Vec<String>)> {
         let (signed, signature) = token.rsplit_once('.')?;
@@ -76,7 +71,7 @@ impl TokenKey {
         }
         let (_, claims) = signed.split_once('.')?;
         let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
-        if UNIX_EPOCH + Duration::from_secs(claims.exp) <= now {
+        if claims.exp <= seconds(now) {
             return None;
         }
         let audiences: Vec<String> =
@@ -96,6 +91,11 @@ impl std::fmt::Debug for TokenKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a key")
     }
+}
+
+/// Seconds since 1970, as tokens have them.
+fn seconds(time: Timestamp) -> u64 {
+    u64::try_from(time.as_second()).unwrap_or(0)
 }
 
 /// Compares without telling by the time it takes how much is equal.
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_token_is_good_until_it_expires_and_only_unchanged() {
         let key = TokenKey::new([7; 32]);
-        let now = UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let now = Timestamp::from_second(1_000_000).unwrap();
         let here = [API.to_owned()];
         let grant = Grant { subject: "system:serviceaccount:ns:robot", uid: "u1", audiences: &here };
         let (token, end) = key.issue(&grant, now, Duration::from_secs(600));

@@ -131,7 +131,7 @@ impl World {
             None => (revision(&self.json(Method::POST, &collection, &content).await), Some(state)),
             Some(_) if random.below(4) == 0 => {
                 self.json(Method::DELETE, &path, &Value::Null).await;
-                // Nobody else writes here: the deletion is the last change.
+                // This is the only writer: the deletion is the last change.
                 (self.server.as_ref().unwrap().store().revision(), None)
             }
             Some(_) => (revision(&self.json(Method::PATCH, &path, &content).await), Some(state)),

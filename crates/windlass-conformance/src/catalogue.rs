@@ -59,7 +59,7 @@ crate::check::checks! {
     }
     T8 Transport "an oversized request is refused, and the endpoint survives it" {
         OversizedAccepted Warning
-            "whoever can reach the port can make the extension hold any amount of memory"
+            "any client that can reach the port can make the extension hold any amount of memory"
             "stop reading after 20 MiB and answer 200 with status Failure";
         DeadAfterOversized Warning
             "one large request takes the extension down, and with it every cluster that waits for its hooks"
@@ -78,7 +78,7 @@ crate::check::checks! {
     }
     T10 Transport "with client certificates configured, a call without one is refused" {
         AnonymousAccepted Info
-            "the client certificate that callers present protects nothing: anybody who reaches the port can call the hooks"
+            "the client certificate that callers present protects nothing: any client that reaches the port can call the hooks"
             "require and verify client certificates with the CA that issues those of the managers";
     }
     T11 Transport "paths that are not served answer 404" {
@@ -150,7 +150,7 @@ crate::check::checks! {
             "Cluster API refuses to choose and fails every in-place decision; Windlass calls all of them in order of their names"
             "keep one handler per in-place hook";
         InPlaceIncomplete Warning
-            "updates are promised that nobody performs, or can be performed that nobody promises: Machines hang or are replaced"
+            "updates are promised that are never performed, or can be performed that are never promised: Machines hang or are replaced"
             "register UpdateMachine together with CanUpdateMachine and CanUpdateMachineSet";
     }
     D10 Discovery "patches come with the variables that they use" {
@@ -256,7 +256,7 @@ crate::check::checks! {
     }
     I5 Determinism "messages contain no secrets" {
         SecretInMessage Warning
-            "messages are shown in conditions, events and logs, to everybody who may read a Cluster"
+            "messages are shown in conditions, events and logs, to every user who may read a Cluster"
             "strip credentials from errors before they become messages";
     }
     I6 Determinism "replicas and restarts give the same answer" {
@@ -288,7 +288,7 @@ crate::check::checks! {
     }
     B3 Blocking "a handler that blocks lets go eventually" {
         NeverUnblocks Info
-            "the cluster waits until somebody intervenes"
+            "the cluster waits until an operator intervenes"
             "make sure that what the extension waits for happens, or give the poll more time";
     }
 
@@ -361,7 +361,7 @@ crate::check::checks! {
     }
     N2 InPlace "nothing to do gets no patch" {
         NeedlessPatch Warning
-            "a patch where current equals desired suggests a change that nobody wants, and makes the objects differ"
+            "a patch where current equals desired suggests a change that was not asked for, and makes the objects differ"
             "compare current with desired and patch differences only";
     }
     N3 InPlace "a change that is not supported is left out, not failed" {
@@ -387,12 +387,12 @@ crate::check::checks! {
             "status is not part of the comparison: the change is dropped"
             "leave status out of patches: patch spec only";
     }
-    N7 InPlace "ExternalUpdate says whether it takes over, why not, and the same when asked again" {
+    N7 InPlace "ExternalUpdate says whether it accepts, why not, and the same when asked again" {
         AcceptedNotSaid Warning
-            "an answer without a boolean accepted is a refusal, and the next implementer or the fallback takes over"
+            "an answer without a boolean accepted is a refusal, and the next external updater is asked, or the fallback begins"
             "always send accepted, true or false";
         RefusalWithoutReason Warning
-            "people are shown that somebody refuses the update, and not why the rollout stops or replaces Machines"
+            "users see that the update is refused, and not why the rollout stops or replaces Machines"
             "say in reason what of the request cannot be done";
         AcceptanceForgotten Warning
             "a request that comes again after a crash withdraws the acceptance while the extension works on the Machines"

@@ -177,7 +177,7 @@ fn judge_handler(handler: &Handler, capi_versions: &[CapiVersion], found: &mut V
         add(Rule::BadFailurePolicy, format!("failurePolicy is {policy:?}"));
     }
     match announced.request_hook.resolve() {
-        // Only its handlers are listed; discovery announcing itself is a hook that nobody can call.
+        // Only its handlers are listed; discovery announcing itself is a hook that cannot be called.
         Ok(Hook::Discovery) => add(Rule::UnknownHook, "discovery announces itself".to_owned()),
         Err(unknown) => add(Rule::UnknownHook, unknown.to_string()),
         Ok(hook) => {
@@ -215,7 +215,7 @@ fn loses_effect_when_ignored(hook: Hook) -> bool {
 fn judge_combination(by_hook: &BTreeMap<Hook, Vec<&str>>, whole: &str, found: &mut Vec<Finding>) {
     let has = |hook: Hook| by_hook.contains_key(&hook);
     for (hook, names) in by_hook {
-        // Implementers of ExternalUpdate are asked one after the other, also those of one extension.
+        // External updaters are asked one after the other, also those of one extension.
         if hook.tag() == HookTag::InPlaceUpdate && *hook != Hook::ExternalUpdate && names.len() > 1 {
             let observed = format!("{} handlers: {}", names.len(), names.join(", "));
             found.push(Finding::new(Rule::InPlaceHandlerRepeated, hook.name(), observed));

@@ -3,7 +3,7 @@
 //! Every exchange has its own connection. That costs a handshake and buys independence: what one check
 //! does to a connection cannot be mistaken for what the next one finds.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use windlass_hooks::tls::TlsProblem;
 
 use crate::target::{Place, Target, TargetError};
 use crate::trust::Trust;
@@ -128,6 +129,15 @@ pub(crate) enum TransportError {
     Compression { encoding: String, reason: String },
 }
 
+impl TransportError {
+    /// Says what is wrong as callers of extensions do.
+    pub(crate) fn handshake(error: &io::Error) -> Self {
+        Self::Handshake(
+            TlsProblem::find(error).map_or_else(|| error.to_string(), |problem| problem.to_string()),
+        )
+    }
+}
+
 impl Endpoint {
     pub(crate) fn new(target: &Target) -> Result<Self, TargetError> {
         let place = target.place()?;
@@ -182,7 +192,7 @@ impl Endpoint {
         TlsConnector::from(Arc::new(config))
             .connect(self.server_name.clone(), stream)
             .await
-            .map_err(|error| TransportError::Handshake(error.to_string()))
+            .map_err(|error| TransportError::handshake(&error))
     }
 
     async fn exchange<B>(

@@ -1,4 +1,4 @@
-//! Taking over whole updates: N7.
+//! External updaters: N7.
 
 use serde_json::Value;
 use windlass_api::Hook;

@@ -9,8 +9,8 @@ use windlass_api::Hook;
 
 use crate::answer::{Reply, field};
 use crate::calls;
+use crate::changes::changed_paths;
 use crate::check::{CheckId, Finding, Rule};
-use crate::json_patch::changed_paths;
 use crate::patches::ReadPatch;
 use crate::session::{HOOKS_OPT_IN, Handler, Session};
 use crate::synthetic::{self, Change};

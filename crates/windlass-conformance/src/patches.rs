@@ -7,11 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use windlass_api::Hook;
 use windlass_api::hooks::{ClusterClassVariable, DiscoverVariablesResponse, decode_lenient};
+use windlass_patch::{Dialect, JsonPatch, JsonPatchError, merge_patch};
 
 use crate::answer::{Reply, field};
 use crate::calls;
+use crate::changes::changed_paths;
 use crate::check::{CheckId, Finding, Level, Rule};
-use crate::json_patch::{ApplyError, apply_json_patch, apply_merge_patch, changed_paths};
 use crate::session::{HOOKS_OPT_IN, Handler, Session};
 use crate::synthetic::{self, Item};
 
@@ -65,11 +66,11 @@ impl ReadPatch {
         }
     }
 
-    pub(crate) fn apply(&self, document: &Value) -> Result<Value, ApplyError> {
+    pub(crate) fn apply(&self, document: &Value) -> Result<Value, JsonPatchError> {
         if self.merge {
-            apply_merge_patch(document, &self.document)
+            Ok(merge_patch::apply(document, &self.document)?)
         } else {
-            apply_json_patch(document, &self.document)
+            JsonPatch::parse(Dialect::ClusterApi, &self.document)?.apply(document)
         }
     }
 }

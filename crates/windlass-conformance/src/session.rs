@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
 use serde::Serialize;
 use windlass_api::Hook;
 use windlass_api::hooks::{ClusterClassVariable, ExtensionHandler, Settings};
+use windlass_hooks::url::timeout_query;
 
 use crate::check::{CheckId, Finding, Group, Rule};
 use crate::endpoint::{Answer, Call, Endpoint, TransportError};
@@ -28,7 +30,15 @@ use crate::{
 /// # Errors
 ///
 /// When the target itself is unusable. Whatever is wrong with the extension is in the report.
-pub async fn run(
+pub fn run<'a>(
+    target: &'a Target,
+    options: &'a Options,
+    progress: &'a dyn ProgressSink,
+) -> LocalBoxFuture<'a, Result<Report, TargetError>> {
+    Box::pin(checked(target, options, progress))
+}
+
+async fn checked(
     target: &Target,
     options: &Options,
     progress: &dyn ProgressSink,
@@ -155,7 +165,7 @@ impl Session<'_> {
 
     /// Path of a hook below the base path, with the query that callers send.
     pub(crate) fn path(&self, hook_path: &str, timeout: Duration) -> String {
-        format!("{}{hook_path}?timeout={}s", self.endpoint.place.base_path, timeout.as_secs())
+        format!("{}{hook_path}?{}", self.endpoint.place.base_path, timeout_query(timeout))
     }
 
     /// Handlers of a hook that may be called.

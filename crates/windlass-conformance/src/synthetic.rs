@@ -1,7 +1,7 @@
 //! Requests with objects that do not exist, and say so.
 //!
 //! Every object is called `windlass-conformance-test` and carries a label and an annotation, so that an
-//! extension, and whoever reads its logs, can tell them from real ones.
+//! extension, and the reader of its logs, can tell them from real ones.
 
 use serde::Serialize;
 use serde_json::{Value, json};

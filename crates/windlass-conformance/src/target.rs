@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use windlass_api::hooks::Settings;
 use windlass_api::runtime::{self, CaBundle, ClientConfig, ExtensionConfig, ExtensionConfigSpec};
+use windlass_hooks::tls::NothingToTrust;
+use windlass_hooks::transport::IdentityError;
 
 /// An extension to test.
 #[derive(Clone, Debug)]
@@ -127,15 +129,15 @@ pub enum TargetError {
     /// Neither a DNS name nor an IP address.
     #[error("{0:?} is not a server name")]
     ServerName(String),
-    /// No certificate can be read from the bundle.
-    #[error("the CA bundle contains no certificate that can be read")]
-    CaBundle,
-    /// The operating system has no certificates to trust.
-    #[error("the system has no trusted certificates: give a CA bundle")]
-    NoSystemRoots,
+    /// No certificate of the bundle can be used, or there is none and the operating system has no roots.
+    #[error(transparent)]
+    NothingToTrust(#[from] NothingToTrust),
     /// The client certificate or its key cannot be used.
-    #[error("client certificate: {0}")]
-    ClientIdentity(String),
+    #[error(transparent)]
+    ClientIdentity(#[from] IdentityError),
+    /// TLS cannot be spoken at all.
+    #[error("TLS: {0}")]
+    Tls(String),
 }
 
 #[cfg(test)]

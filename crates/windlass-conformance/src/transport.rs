@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 
 use hyper::StatusCode;
 use rustls::pki_types::ServerName;
-use rustls::{CertificateError, Error};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use windlass_api::Hook;
 use windlass_api::hooks::DiscoveryResponse;
+use windlass_hooks::tls::TlsProblem;
 
 use crate::certificate::Certificate;
 use crate::check::{CheckId, Finding, Rule};
@@ -73,27 +73,18 @@ async fn handshake(session: &Session<'_>) -> (Result<(), TransportError>, Option
         Ok(stream) => stream,
         Err(error) => return (Err(error), None),
     };
-    let (config, recorder) = match endpoint.trust.recording() {
-        Ok(recording) => recording,
-        Err(error) => return (Err(TransportError::Handshake(error.to_string())), None),
-    };
+    let (config, recorder) = endpoint.trust.recording();
     let connected = TlsConnector::from(Arc::new(config)).connect(endpoint.server_name.clone(), stream).await;
-    let connected = connected.map(drop).map_err(|error| TransportError::Handshake(error.to_string()));
+    let connected = connected.map(drop).map_err(|error| TransportError::handshake(&error));
     (connected, recorder.presented())
 }
 
-fn explain_refusal(refused: &Error, name: &ServerName<'_>, names: &str) -> (Rule, String) {
-    match refused {
-        Error::InvalidCertificate(
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-        ) => (Rule::NameNotCovered, format!("asked for {}, the certificate covers {names}", name.to_str())),
-        Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
-            (Rule::CertificateRejected, "the certificate has expired".to_owned())
+fn explain_refusal(problem: &TlsProblem, name: &ServerName<'_>, names: &str) -> (Rule, String) {
+    match problem {
+        TlsProblem::WrongName { .. } => {
+            (Rule::NameNotCovered, format!("asked for {}, the certificate covers {names}", name.to_str()))
         }
-        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
-            (Rule::CertificateRejected, "the issuer is not among the trusted certificates".to_owned())
-        }
-        other => (Rule::CertificateRejected, other.to_string()),
+        problem => (Rule::CertificateRejected, problem.to_string()),
     }
 }
 

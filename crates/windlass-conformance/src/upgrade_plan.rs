@@ -72,7 +72,7 @@ impl Question {
 }
 
 /// Every pair of versions: without workers, with workers beside the control plane, and with workers as far
-/// behind as the skew policy allows. Pairs with nothing to do are left out: nobody asks for their plan.
+/// behind as the skew policy allows. Pairs with nothing to do are left out: they need no plan.
 fn questions(versions: &[Version]) -> Vec<Question> {
     let mut questions = Vec::new();
     for (position, control_plane) in versions.iter().enumerate() {

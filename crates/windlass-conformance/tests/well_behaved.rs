@@ -58,6 +58,16 @@ async fn every_check_passes_when_everything_is_opted_into() {
     assert_eq!(skipped, ["B2", "B3"], "{}", report.to_table());
 }
 
+/// As Go and the controllers do: `openssl req -x509` makes such certificates.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_self_signed_authority_in_the_bundle_is_trusted_as_a_server() {
+    let below = Below { self_signed_authority: true, ..Below::default() };
+    let extension = Extension::start(below, std::sync::Arc::new(|_, reply| reply)).await;
+    let options = Options { hooks: HookSelection::none(), ..options() };
+    let report = run(&extension.target(), &options, &|_: &Progress| {}).await.unwrap();
+    assert_clean(&report);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_default_no_handler_is_called_with_anything_it_could_act_on() {
     let called: &'static Mutex<Vec<String>> = Box::leak(Box::default());

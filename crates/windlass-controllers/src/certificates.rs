@@ -19,6 +19,7 @@ use rcgen::{
     KeyPair, KeyUsagePurpose,
 };
 use windlass_api::names::CLUSTER_NAME_LABEL;
+use windlass_runtime::ObjectKey;
 use x509_parser::pem::parse_x509_pem;
 
 /// Type of the Secrets; Cluster API's tools move them with their cluster by it.
@@ -122,10 +123,8 @@ impl Pair {
     /// If one of the two is not there.
     pub fn of_secret(secret: &Secret) -> Result<Self, CertificateError> {
         let part = |key: &'static str| {
-            text(secret, key).ok_or_else(|| CertificateError::Authority {
-                secret: secret.metadata.name.clone().unwrap_or_default(),
-                key,
-            })
+            text(secret, key)
+                .ok_or_else(|| CertificateError::Authority { secret: ObjectKey::of(secret).name, key })
         };
         Ok(Self { certificate: part(CERTIFICATE)?, key: part(PRIVATE_KEY)? })
     }
@@ -202,7 +201,7 @@ pub fn kubeconfig(
     ))
 }
 
-/// Whether the certificate in a kubeconfig has less than half of its time left. False if there is none: then somebody
+/// Whether the certificate in a kubeconfig has less than half of its time left. False if there is none: then a user
 /// identifies in another way, and nothing of it is ours.
 pub fn kubeconfig_needs_renewal(secret: &Secret, now: Timestamp) -> bool {
     client_certificate_expiry(secret)

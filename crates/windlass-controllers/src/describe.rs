@@ -1,5 +1,6 @@
 //! Reads what a Cluster is made of from any API, to describe it. Nothing is written.
 
+use futures_util::future::BoxFuture;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::{Client, ResourceExt};
@@ -8,8 +9,8 @@ use windlass_api::cluster::{
     Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachinePool,
 };
 use windlass_api::names::CLUSTER_NAME_LABEL;
-use windlass_engine::topology::{ClusterDescription, Described, VersionChange};
-use windlass_reconcile::describe_error;
+use windlass_engine::describe::{ClusterDescription, Described, VersionChange};
+use windlass_runtime::{ObjectKey, describe_error, uid_of};
 
 /// Why a Cluster could not be described.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -57,7 +58,15 @@ fn there_are(there: &[String]) -> String {
 ///
 /// When it does not exist, or the API does not let it be read. What it refers to may be missing: the description then
 /// says less.
-pub async fn describe_cluster(
+pub fn describe_cluster<'a>(
+    client: &'a Client,
+    namespace: &'a str,
+    name: &'a str,
+) -> BoxFuture<'a, Result<ClusterDescription, DescribeError>> {
+    Box::pin(described(client, namespace, name))
+}
+
+async fn described(
     client: &Client,
     namespace: &str,
     name: &str,
@@ -94,10 +103,11 @@ pub async fn describe_cluster(
     }))
 }
 
-/// What events of a Cluster tell about versions. Whoever may not read events is told less.
+/// What events of a Cluster tell about versions. A user who may not read events is told less.
 async fn version_changes(client: &Client, cluster: &Cluster) -> Vec<VersionChange> {
-    let events: Api<Event> = Api::namespaced(client.clone(), &cluster.namespace().unwrap_or_default());
-    let about = format!("involvedObject.uid={}", cluster.uid().unwrap_or_default());
+    let events: Api<Event> = Api::namespaced(client.clone(), &ObjectKey::of(cluster).namespace);
+    let Ok(uid) = uid_of(cluster) else { return Vec::new() };
+    let about = format!("involvedObject.uid={uid}");
     let Ok(events) = events.list(&ListParams::default().fields(&about)).await else { return Vec::new() };
     let read = |event: &Event| {
         let at = event.first_timestamp.as_ref().or(event.last_timestamp.as_ref()).map(|time| time.0);
@@ -111,8 +121,7 @@ async fn not_found(client: &Client, namespace: &str, name: &str) -> DescribeErro
     let clusters: Api<Cluster> = Api::all(client.clone());
     match clusters.list(&ListParams::default()).await {
         Ok(all) => {
-            let full =
-                |found: &Cluster| format!("{}/{}", found.namespace().unwrap_or_default(), found.name_any());
+            let full = |found: &Cluster| format!("{}/{}", ObjectKey::of(found).namespace, found.name_any());
             let mut there: Vec<String> = all.items.iter().map(full).collect();
             there.sort();
             DescribeError::NotFound { namespace: namespace.to_owned(), name: name.to_owned(), there }

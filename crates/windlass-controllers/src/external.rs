@@ -15,23 +15,23 @@ use windlass_api::names::{
     CLONED_FROM_GROUP_KIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, CLUSTER_NAME_LABEL,
 };
 use windlass_engine::contract::Contract;
-use windlass_reconcile::{Cache, Context, GroupKind, ObjectKey, WatchKindError, describe_error};
+use windlass_runtime::{Cache, Context, GroupKind, ObjectKey, WatchKindError, describe_error};
 
-/// Why an object of a provider could not be had.
+/// Why an object of a provider could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExternalError {
     /// There is no such kind.
-    #[error("there is no definition {definition} for {kind}")]
+    #[error("there is no CRD {definition} for {kind}")]
     NoDefinition {
-        /// The name of the definition that was looked for.
+        /// The name of the CRD that was looked for.
         definition: String,
         /// The kind.
         kind: String,
     },
     /// Nothing says which version of the kind to use.
-    #[error("definition {definition} has no label cluster.x-k8s.io/v1beta2 or v1beta1 that names a version")]
+    #[error("CRD {definition} has no label cluster.x-k8s.io/v1beta2 or v1beta1 that names a version")]
     NoContract {
-        /// The name of the definition.
+        /// The name of the CRD.
         definition: String,
     },
     /// The API did not answer as it should.
@@ -100,7 +100,7 @@ impl AllOfKind {
     }
 }
 
-/// How long what a definition said counts. A provider is upgraded while we run, but rarely.
+/// How long what a CRD said counts. A provider is upgraded while we run, but rarely.
 const DEFINITION_TTL: Duration = Duration::from_secs(60);
 
 /// Finds objects of providers. Cheap to clone; all clones share what they know about kinds.
@@ -109,7 +109,7 @@ pub struct Externals {
     kinds: Arc<Mutex<BTreeMap<GroupKind, Learnt>>>,
 }
 
-/// What a definition said, and until when that counts.
+/// What a CRD said, and until when that counts.
 type Learnt = (Instant, Arc<ExternalKind>);
 
 impl Externals {
@@ -118,7 +118,7 @@ impl Externals {
         Self::default()
     }
 
-    /// Which version of a kind to use, from the labels of its definition.
+    /// Which version of a kind to use, from the labels of its CRD.
     pub async fn kind(
         &self,
         context: &Context,
@@ -137,7 +137,7 @@ impl Externals {
         let read: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(context.client().clone());
         let read = read.get_metadata_opt(&definition).await;
         let read = read.map_err(|error| ExternalError::Read {
-            what: format!("definition {definition}"),
+            what: format!("CRD {definition}"),
             why: describe_error(&error),
         })?;
         let Some(read) = read else {
@@ -165,7 +165,7 @@ impl Externals {
         Ok(self.all(context, &reference.api_group, &reference.kind).await?.get(namespace, &reference.name))
     }
 
-    /// All objects of a kind, which is watched from now on: for whoever looks at many of them.
+    /// All objects of a kind, which is watched from now on: for controllers that read many of them.
     pub(crate) async fn all(
         &self,
         context: &Context,
@@ -220,8 +220,10 @@ impl FromTemplate<'_> {
     /// If the kind of the template does not end in `Template`, or it has no `spec.template`.
     pub fn object(self) -> Result<DynamicObject, ExternalError> {
         let template = self.template;
-        let types = template.types.clone().unwrap_or_default();
-        let template_name = template.metadata.name.clone().unwrap_or_default();
+        let template_name = ObjectKey::of(template).name;
+        let Some(types) = &template.types else {
+            return Err(ExternalError::NoTemplate(template_name, "it has no apiVersion and kind"));
+        };
         let about = || format!("{} {template_name}", types.kind);
         let Some(kind) = types.kind.strip_suffix("Template") else {
             return Err(ExternalError::NoTemplate(about(), "its kind does not end in Template"));
@@ -256,7 +258,7 @@ impl FromTemplate<'_> {
     }
 }
 
-/// The plural of a kind as definitions are named by it: the rule that `kubectl` and controller-gen guess by.
+/// The plural of a kind as CRDs are named by it: the rule that `kubectl` and controller-gen guess by.
 pub fn plural(kind: &str) -> String {
     let lower = kind.to_lowercase();
     match lower.chars().last() {

@@ -1,7 +1,7 @@
 //! The controllers: each watches its objects, asks `windlass-engine` what to do, and does it.
 //!
 //! A controller here is a thin shell. What it decides is in `windlass-engine`, how it is run in
-//! `windlass-reconcile`.
+//! `windlass-runtime`.
 
 pub mod admission;
 pub mod certificates;
@@ -17,8 +17,12 @@ pub mod machine_deployment;
 pub mod machine_pool;
 pub mod machine_set;
 mod merge_patch;
+mod pause;
 mod references;
 pub mod topology;
 mod worker_group;
 pub mod workload;
 pub mod workload_nodes;
+mod workload_objects;
+
+pub use merge_patch::MergePatchError;

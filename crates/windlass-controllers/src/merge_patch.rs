@@ -1,35 +1,28 @@
 //! The smallest merge patch between two states of an object: writing it claims nothing that did not change.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
+use windlass_patch::merge_patch::{self, NotMergeable};
 
-/// What turns one state into another, as a JSON merge patch; nothing if they are the same. Lists are replaced as a whole,
-/// so a patch with one in it has to be written with the version of the object that was read.
-pub(crate) fn between(before: &impl Serialize, after: &impl Serialize) -> Option<Value> {
-    // Types of the API have no maps with other keys than texts, so they always encode.
-    let encode = |value: Result<Value, serde_json::Error>| value.unwrap_or_default();
-    difference(&encode(serde_json::to_value(before)), &encode(serde_json::to_value(after)))
+/// Why a change of an object cannot be written as a merge patch.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MergePatchError {
+    /// The object cannot be expressed as JSON.
+    #[error("the object cannot be expressed as JSON: {0}")]
+    Encode(#[from] serde_json::Error),
+    /// The object has a `null`.
+    #[error(transparent)]
+    Null(#[from] NotMergeable),
 }
 
-fn difference(before: &Value, after: &Value) -> Option<Value> {
-    let (Value::Object(old), Value::Object(new)) = (before, after) else {
-        return (before != after).then(|| after.clone());
-    };
-    let mut patch = Map::new();
-    for (key, value) in new {
-        match old.get(key) {
-            None => drop(patch.insert(key.clone(), value.clone())),
-            Some(known) => {
-                if let Some(inner) = difference(known, value) {
-                    patch.insert(key.clone(), inner);
-                }
-            }
-        }
-    }
-    for key in old.keys().filter(|key| !new.contains_key(*key)) {
-        patch.insert(key.clone(), Value::Null);
-    }
-    (!patch.is_empty()).then_some(Value::Object(patch))
+/// What turns one state into another, as a JSON merge patch; `None` if they are the same. Lists are replaced as a whole,
+/// so a patch with one in it has to be written with the version of the object that was read.
+pub(crate) fn between(
+    before: &impl Serialize,
+    after: &impl Serialize,
+) -> Result<Option<Value>, MergePatchError> {
+    Ok(merge_patch::between(&serde_json::to_value(before)?, &serde_json::to_value(after)?)?)
 }
 
 #[cfg(test)]
@@ -43,7 +36,7 @@ mod tests {
         let before = json!({"a": 1, "b": {"c": 1, "d": 2}, "gone": true, "list": [1, 2]});
         let after = json!({"a": 1, "b": {"c": 1, "d": 3}, "new": {"x": 1}, "list": [1]});
         let patch = json!({"b": {"d": 3}, "new": {"x": 1}, "gone": null, "list": [1]});
-        assert_eq!(between(&before, &after), Some(patch));
-        assert_eq!(between(&after, &after), None);
+        assert_eq!(between(&before, &after).unwrap(), Some(patch));
+        assert_eq!(between(&after, &after).unwrap(), None);
     }
 }

@@ -7,7 +7,7 @@ use windlass_api::cluster::{Cluster, ContractVersionedObjectReference, Machine};
 use windlass_api::names::{CLUSTER_NAME_LABEL, UPDATE_IN_PROGRESS_ANNOTATION};
 use windlass_engine::contract::Contract;
 use windlass_engine::machine::Referenced;
-use windlass_reconcile::{Context, Kind, WriteError};
+use windlass_runtime::{Context, Kind, WriteError, controller_reference, owner_reference, uid_of};
 
 use crate::external::{External, ExternalError, Externals};
 
@@ -70,16 +70,16 @@ pub(crate) async fn claim<K: Kind + Resource<DynamicType = ()>>(
     if object.labels().get(CLUSTER_NAME_LABEL).map(String::as_str) != Some(cluster) {
         metadata.insert("labels".to_owned(), json!({CLUSTER_NAME_LABEL: cluster}));
     }
-    let uid = owner.uid().unwrap_or_default();
+    let uid = uid_of(owner)?;
     let owners = object.owner_references();
     if !owners.iter().any(|reference| reference.uid == uid && reference.controller == Some(true)) {
         let mut wanted: Vec<OwnerReference> =
             owners.iter().filter(|reference| reference.uid != uid).cloned().collect();
-        // Somebody else may control it for a while, as the shim of a topology does; there is one controller at most.
+        // Another object may control it for a while, as the shim of a topology does; there is one controller at most.
         for reference in &mut wanted {
             reference.controller = None;
         }
-        wanted.push(reference_to(owner, true));
+        wanted.push(controller_reference(owner)?);
         metadata.insert("ownerReferences".to_owned(), json!(wanted));
     }
     if metadata.is_empty() {
@@ -87,21 +87,6 @@ pub(crate) async fn claim<K: Kind + Resource<DynamicType = ()>>(
     }
     let patch = json!({"metadata": metadata});
     ignore_gone(context.writer_of(&external.kind.resource).patch(object, patch).await)
-}
-
-/// A reference to an owner.
-pub(crate) fn reference_to<K: Kind + Resource<DynamicType = ()>>(
-    owner: &K,
-    controller: bool,
-) -> OwnerReference {
-    OwnerReference {
-        api_version: K::api_version(&()).into_owned(),
-        kind: K::kind(&()).into_owned(),
-        name: owner.name_any(),
-        uid: owner.uid().unwrap_or_default(),
-        controller: controller.then_some(true),
-        block_owner_deletion: controller.then_some(true),
-    }
 }
 
 /// Gives an object its finalizer, its label and its Cluster as owner; true if that was needed.
@@ -125,10 +110,10 @@ pub(crate) async fn adopt<K: Kind + Resource<DynamicType = ()>>(
     if object.labels().get(CLUSTER_NAME_LABEL) != Some(&cluster.name_any()) {
         metadata.insert("labels".to_owned(), json!({CLUSTER_NAME_LABEL: cluster.name_any()}));
     }
-    let uid = cluster.uid().unwrap_or_default();
+    let uid = uid_of(cluster)?;
     if !object.owner_references().iter().any(|owner| owner.uid == uid) {
         let mut owners = object.owner_references().to_vec();
-        owners.push(reference_to(cluster, false));
+        owners.push(owner_reference(cluster)?);
         metadata.insert("ownerReferences".to_owned(), json!(owners));
     }
     if metadata.is_empty() {

@@ -8,11 +8,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use windlass_api::cluster::{Cluster, MachineTemplateSpec};
-use windlass_api::label_selector::SelectorViolation;
-use windlass_api::names::PAUSED_ANNOTATION;
 use windlass_engine::machine_set::{HandoverError, NamingError, selector};
 use windlass_engine::rollout::FactsError;
-use windlass_reconcile::{Cache, Context, Kind, WriteError, Writer, describe_error};
+use windlass_runtime::{
+    Cache, Context, Incomplete, Kind, ObjectKey, WriteError, Writer, describe_error, owner_reference,
+};
 
 use crate::external::{External, ExternalError, Externals};
 use crate::in_place::InPlaceError;
@@ -23,7 +23,7 @@ pub(crate) enum WorkerError {
     /// Something could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// An object of a provider could not be had.
+    /// An object of a provider could not be read.
     #[error(transparent)]
     External(#[from] ExternalError),
     /// The object does not say what has to be known.
@@ -32,7 +32,7 @@ pub(crate) enum WorkerError {
     /// Machines cannot be handed over.
     #[error(transparent)]
     Handover(#[from] HandoverError),
-    /// Nobody knows whether machines can be updated in place.
+    /// It is unknown whether machines can be updated in place.
     #[error(transparent)]
     InPlace(#[from] InPlaceError),
     /// Machines cannot be named.
@@ -41,6 +41,9 @@ pub(crate) enum WorkerError {
     /// The selector cannot be used.
     #[error("spec.selector: {0}")]
     Selector(String),
+    /// An object does not say which one it is.
+    #[error(transparent)]
+    Incomplete(#[from] Incomplete),
     /// The API did not answer as it should.
     #[error("cannot read {what}: {why}")]
     Read {
@@ -78,11 +81,7 @@ pub(crate) fn select<K: Kind>(
     namespace: &str,
     given: &LabelSelector,
 ) -> Result<Vec<Arc<K>>, WorkerError> {
-    let texts = |violations: Vec<SelectorViolation>| {
-        let texts: Vec<String> = violations.iter().map(ToString::to_string).collect();
-        WorkerError::Selector(texts.join(", "))
-    };
-    if selector(given).map_err(texts)?.is_nothing() {
+    if selector(given).map_err(|error| WorkerError::Selector(error.to_string()))?.is_nothing() {
         return Ok(Vec::new());
     }
     cache.select(namespace, given).map_err(|error| WorkerError::Selector(error.to_string()))
@@ -99,13 +98,6 @@ pub(crate) fn rest(machines: usize) -> Duration {
     Duration::from_millis(millis).min(Duration::from_secs(2))
 }
 
-/// Whether an object is left alone, by its own annotation or by its Cluster.
-pub(crate) fn is_paused(cluster: Option<&Cluster>, meta: &ObjectMeta) -> bool {
-    let annotated =
-        meta.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(PAUSED_ANNOTATION));
-    annotated || cluster.is_some_and(|cluster| cluster.spec.paused == Some(true))
-}
-
 /// What an object of a group must carry before anything is done for it.
 pub(crate) struct Marks<'a> {
     /// Its finalizer.
@@ -120,9 +112,9 @@ impl Marks<'_> {
     /// The patch that adds what is missing. Lists are written whole, so that it must be bound to what was read.
     pub(crate) fn missing(&self, meta: &ObjectMeta) -> Option<Value> {
         let mut patch = Map::new();
-        let finalizers = meta.finalizers.clone().unwrap_or_default();
-        if !finalizers.iter().any(|finalizer| finalizer == self.finalizer) {
-            let all: Vec<&str> = finalizers.iter().map(String::as_str).chain([self.finalizer]).collect();
+        let finalizers = || meta.finalizers.iter().flatten().map(String::as_str);
+        if !finalizers().any(|finalizer| finalizer == self.finalizer) {
+            let all: Vec<&str> = finalizers().chain([self.finalizer]).collect();
             patch.insert("finalizers".to_owned(), json!(all));
         }
         let has = |key: &str, value: &str| {
@@ -132,11 +124,11 @@ impl Marks<'_> {
         if !labels.is_empty() {
             patch.insert("labels".to_owned(), json!(labels));
         }
-        let owners = meta.owner_references.clone().unwrap_or_default();
+        let owners = || meta.owner_references.iter().flatten();
         if let Some(owner) = &self.owner
-            && !owners.iter().any(|there| there.uid == owner.uid)
+            && !owners().any(|there| there.uid == owner.uid)
         {
-            let all: Vec<&OwnerReference> = owners.iter().chain([owner]).collect();
+            let all: Vec<&OwnerReference> = owners().chain([owner]).collect();
             patch.insert("ownerReferences".to_owned(), json!(all));
         }
         (!patch.is_empty()).then(|| json!({"metadata": patch}))
@@ -149,7 +141,7 @@ pub(crate) fn without_finalizer(meta: &ObjectMeta, finalizer: &str) -> Value {
     json!({"metadata": {"finalizers": left.collect::<Vec<_>>()}})
 }
 
-/// The patch that makes somebody the controller of an object that has none.
+/// The patch that gives an object without a controller one.
 pub(crate) fn adoption(meta: &ObjectMeta, controller: &OwnerReference) -> Value {
     let others = meta.owner_references.iter().flatten().filter(|owner| owner.uid != controller.uid);
     json!({"metadata": {"ownerReferences": others.chain([controller]).collect::<Vec<_>>()}})
@@ -158,18 +150,6 @@ pub(crate) fn adoption(meta: &ObjectMeta, controller: &OwnerReference) -> Value 
 /// The controller of an object.
 pub(crate) fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
-}
-
-/// Says that an object goes when its Cluster goes.
-pub(crate) fn owned_by_cluster(cluster: &Cluster) -> OwnerReference {
-    OwnerReference {
-        api_version: Cluster::API_VERSION.to_owned(),
-        kind: Cluster::KIND.to_owned(),
-        name: cluster.metadata.name.clone().unwrap_or_default(),
-        uid: cluster.metadata.uid.clone().unwrap_or_default(),
-        controller: None,
-        block_owner_deletion: None,
-    }
 }
 
 /// Writes what of a status has changed, if anything has.
@@ -209,14 +189,14 @@ pub(crate) struct Templates {
 }
 
 impl Templates {
-    /// Reads the templates, and makes the Cluster own those that nobody owns: they then go with it.
+    /// Reads the templates, and makes the Cluster own those without an owner: they then go with it.
     pub(crate) async fn read(
         externals: &Externals,
         context: &Context,
         cluster: &Cluster,
         template: &MachineTemplateSpec,
     ) -> Result<Self, WorkerError> {
-        let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
+        let namespace = &ObjectKey::of(cluster).namespace;
         let spec = &template.spec;
         let mut templates = Self::default();
         let infrastructure = Some(&spec.infrastructure_ref);
@@ -237,7 +217,7 @@ impl Templates {
             };
             let owners = found.object.metadata.owner_references.iter().flatten();
             if owners.count() == 0 && !found.is_deleting() {
-                let patch = adoption(&found.object.metadata, &owned_by_cluster(cluster));
+                let patch = adoption(&found.object.metadata, &owner_reference(cluster)?);
                 context.writer_of(&found.kind.resource).patch(&found.object, patch).await?;
             }
             let place = if is_bootstrap { &mut templates.bootstrap } else { &mut templates.infrastructure };

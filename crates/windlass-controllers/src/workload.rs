@@ -11,12 +11,12 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use tokio::time::{Instant, timeout};
-use windlass_reconcile::{ObjectKey, describe_error};
+use windlass_runtime::{ObjectKey, describe_error};
 
 /// Why a workload cluster does not answer. That is nothing unusual: control planes come up, restart and go.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
-    /// Nobody has written down how to reach it.
+    /// There is no kubeconfig for it.
     #[error("there is no Secret {secret} with a kubeconfig")]
     NoKubeconfig {
         /// The Secret that was looked for.
@@ -153,7 +153,8 @@ impl KubeconfigAccess {
             self.known().remove(cluster);
             return Err(NoAnswer::NoKubeconfig { secret });
         };
-        let version = found.metadata.resource_version.unwrap_or_default();
+        let version = found.metadata.resource_version;
+        let version = version.ok_or_else(|| bad("it has no resourceVersion".to_owned()))?;
         let until = Instant::now() + KUBECONFIG_TTL;
         if let Some(known) = self.known().get(cluster).filter(|known| known.version == version) {
             return Ok(Known { until, ..known.clone() });

@@ -9,10 +9,11 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
-use windlass_reconcile::{Clock, ObjectKey};
+use windlass_runtime::{Clock, ObjectKey};
 
 use crate::workload::{NoAnswer, WorkloadAccess, answer};
 
@@ -61,7 +62,7 @@ struct State {
 const FIRST_LIST: Duration = Duration::from_secs(5);
 /// How long to wait after a failure: at first, and at most.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
-/// A cluster that does not answer and that nobody asks about for so long is no longer watched.
+/// A cluster that does not answer and that no controller asks about for so long is no longer watched.
 const FORGET: Duration = Duration::from_secs(600);
 
 impl WorkloadNodes {
@@ -182,7 +183,7 @@ impl Watched {
     }
 
     fn put(&self, node: Node) -> Option<Arc<Node>> {
-        let name = node.metadata.name.clone().unwrap_or_default();
+        let name = node.name_any();
         let id = node.spec.as_ref().and_then(|spec| spec.provider_id.clone());
         let mut state = self.state();
         if let Some(id) = id {
@@ -192,7 +193,8 @@ impl Watched {
     }
 
     fn remove(&self, node: &Node) -> Option<Arc<Node>> {
-        let name = node.metadata.name.as_deref().unwrap_or_default();
+        let name = node.name_any();
+        let name = name.as_str();
         let mut state = self.state();
         let removed = state.nodes.remove(name)?;
         let id = removed.spec.as_ref().and_then(|spec| spec.provider_id.as_ref());
@@ -205,7 +207,7 @@ impl Watched {
     }
 }
 
-/// Keeps the Nodes of a cluster up to date, until nobody wants them any more.
+/// Keeps the Nodes of a cluster up to date, until no controller reads them any more.
 async fn keep(inner: Weak<Inner>, watched: Weak<Watched>, cluster: ObjectKey) {
     let mut wait = RETRY.0;
     loop {
@@ -246,14 +248,15 @@ async fn list(
     let api: Api<Node> = Api::all(client);
     let found = answer(api.list(&ListParams::default())).await?;
     let found = found.ok_or_else(|| NoAnswer::Refused("the API does not know Nodes".to_owned()))?;
-    let version = found.metadata.resource_version.unwrap_or_default();
+    let version = found.metadata.resource_version;
+    let version = version.ok_or_else(|| NoAnswer::Refused("the list has no resourceVersion".to_owned()))?;
     let mut changes = Vec::new();
     {
         let mut state = watched.state();
         let before = std::mem::take(&mut state.nodes);
         state.by_provider_id.clear();
         for node in found.items {
-            let name = node.metadata.name.clone().unwrap_or_default();
+            let name = node.name_any();
             if let Some(id) = node.spec.as_ref().and_then(|spec| spec.provider_id.clone()) {
                 state.by_provider_id.insert(id, name.clone());
             }
@@ -291,13 +294,16 @@ async fn follow(following: &Following, mut version: String, cluster: &ObjectKey)
             };
             match event {
                 Ok(WatchEvent::Added(node) | WatchEvent::Modified(node)) => {
-                    version = node.metadata.resource_version.clone().unwrap_or_default();
+                    // Without one the watch cannot go on; everything is listed anew.
+                    let Some(now) = node.metadata.resource_version.clone() else { return };
+                    version = now;
                     let after = node.clone();
                     let before = watched.put(node);
                     inner.tell(cluster, before.as_deref(), Some(&after));
                 }
                 Ok(WatchEvent::Deleted(node)) => {
-                    version = node.metadata.resource_version.clone().unwrap_or_default();
+                    let Some(now) = node.metadata.resource_version.clone() else { return };
+                    version = now;
                     if let Some(before) = watched.remove(&node) {
                         inner.tell(cluster, Some(&before), None);
                     }

@@ -68,7 +68,7 @@ impl Calls {
     }
 }
 
-/// An extension with a handler for each hook of an upgrade; with those that update machines in place, if they shall be.
+/// An extension with a handler for each hook of an upgrade; with those that update machines in place, if asked for.
 pub(crate) fn extension(calls: &Calls, in_place: bool) -> Result<Extension, RegistrationErrors> {
     macro_rules! passes {
         ($builder:expr, $hook:ident, $name:literal, $versions:expr) => {{

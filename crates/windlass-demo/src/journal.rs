@@ -12,7 +12,7 @@ use windlass_api::names::{
     UPDATE_IN_PROGRESS_ANNOTATION,
 };
 use windlass_engine::condition;
-use windlass_engine::topology::{ClusterDescription, Described};
+use windlass_engine::describe::{ClusterDescription, Described};
 use windlass_plan::{Operation, Step};
 use windlass_store::{Event, EventKind};
 use windlass_version::{Version, kubelet_skew};
@@ -28,7 +28,7 @@ pub(crate) struct Story {
     pub(crate) operations: Vec<Operation>,
     /// Worker groups in the order of the topology.
     pub(crate) groups: Vec<String>,
-    /// How many machines there shall be.
+    /// The desired number of machines.
     pub(crate) machines_wanted: usize,
 }
 
@@ -227,7 +227,7 @@ impl Journal {
             version_changes: &[],
         };
         let waiting = ClusterDescription::of(objects).waiting_on;
-        waiting.map_or_else(Vec::new, |waiting| vec![waiting.what])
+        waiting.map_or_else(Vec::new, |waiting| vec![waiting.wait.what])
     }
 }
 
@@ -254,5 +254,41 @@ fn state(machine: &Machine) -> MachineState {
         () if is_updating(machine) => MachineState::Updating,
         () if condition::is_true(&machine.status.conditions, "Available") => MachineState::Available,
         () => MachineState::Starting,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::frame;
+
+    #[test]
+    fn the_line_says_what_the_topology_keeps() {
+        let version = |version: &str| Version::parse(version).unwrap();
+        let mut journal = Journal::new(Story {
+            from: version("v1.29.0"),
+            to: version("v1.30.0"),
+            versions: vec![version("v1.29.0"), version("v1.30.0")],
+            speed: 1.0,
+            operations: Vec::new(),
+            groups: Vec::new(),
+            machines_wanted: 0,
+        });
+        let what = "BeforeClusterUpgrade: not before noon";
+        let wait = json!({"reason": "WaitingForHook", "what": what, "since": "2026-01-01T01:00:00Z"});
+        let cluster = json!({
+            "metadata": {"name": "c1", "annotations": {"upgrade.windlass.dev/waiting-on": wait.to_string()}},
+            "spec": {"topology": {"classRef": {"name": "quick"}, "version": "v1.30.0"}},
+            "status": {"conditions": [{"type": "TopologyReconciled", "status": "False", "reason": "ClusterUpgrading",
+                "message": format!("The Cluster is upgrading to v1.30.0\n  * The upgrade waits for {what}"),
+                "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+        });
+        journal.cluster = Some(serde_json::from_value(cluster).unwrap());
+        let model = journal.model(Phase::Upgrading, Duration::ZERO, Vec::new());
+        assert_eq!(model.waiting_on, [what]);
+        let frame = frame::frame(&model, 100, 30);
+        assert!(frame.contains(what), "{frame}");
     }
 }

@@ -4,14 +4,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 use windlass_extension::{DevelopmentCertificate, Server, Tls};
+use windlass_manager::{Data, Up, UpError, UpOptions};
 use windlass_plan::{PlanRequest, Source, WorkerGroup, plan};
-use windlass_plane::{Data, Up, UpError, UpOptions};
 use windlass_simulate::{Startup, TopologyManifests, UpgradeRequest, simulate_upgrade};
 use windlass_store::Scope;
 use windlass_version::Version;
@@ -118,7 +119,7 @@ impl Kept {
     /// When it ended badly.
     pub async fn stop(mut self) -> Result<(), DemoError> {
         if let Some(stop) = self.stop.take() {
-            // If it has ended already, there is nobody to tell.
+            // If it has ended already, the receiver is gone.
             let _ = stop.send(());
         }
         let ended = (&mut self.serving).await.map_err(|_| DemoError::Ended)?;
@@ -149,122 +150,135 @@ pub struct Outcome {
 /// # Errors
 ///
 /// When there is no plan, something does not start, or the upgrade does not end.
-pub async fn run(options: &DemoOptions, mut show: impl FnMut(&Model)) -> Result<Outcome, DemoError> {
-    if !options.from.is_older_than(&options.to) {
-        return Err(DemoError::NotNewer { from: options.from.clone(), to: options.to.clone() });
-    }
-    let versions = versions(&options.from, &options.to);
-    let groups: Vec<String> = (0..options.workers.len()).map(group_name).collect();
-    let request = PlanRequest::new(options.from.clone(), options.to.clone())
-        .with_workers(groups.iter().map(|name| WorkerGroup::new(name.as_str(), options.from.clone())))
-        .with_source(Source::versions(versions.iter().map(ToString::to_string)));
-    let operations = plan(&request).map_err(DemoError::NoPlan)?.operations;
+pub fn run<'a>(
+    options: &'a DemoOptions,
+    show: impl FnMut(&Model) + 'a,
+) -> LocalBoxFuture<'a, Result<Outcome, DemoError>> {
+    run_with(options, Box::new(show))
+}
 
-    let loopback: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
-    let up = Up::start(UpOptions {
-        seed: Some(options.seed),
-        kubeconfig: options.kubeconfig.clone(),
-        longest_pace: (options.speed > 1.0).then_some(PACE),
-        ..UpOptions::new(Data::Memory, loopback)
-    })
-    .await?;
-    let (client, url) = (up.client(), up.url().to_owned());
-    let store = up.embedded().server().store().clone();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let serving = tokio::spawn(up.run_until(async move {
-        // Dropped means stopped too.
-        let _ = stopped.await;
-    }));
-
-    let calls = Calls::default();
-    let server = serve_extension(&calls, options.in_place, loopback).await?;
-    let config: Value = serde_saphyr::from_str(&server.manifest("127.0.0.1"))
-        .map_err(|error| DemoError::Extension(error.to_string()))?;
-    let extension = tokio::spawn(async move {
-        let _ = server.run_until(std::future::pending()).await;
-    });
-    let kept = Kept { stop: Some(stop), serving, extension, url };
-
-    let wanted = CONTROL_PLANE + options.workers.iter().sum::<u32>();
-    let mut journal = Journal::new(Story {
-        from: options.from.clone(),
-        to: options.to.clone(),
-        versions: versions.clone(),
-        speed: options.speed,
-        operations,
-        groups: groups.clone(),
-        machines_wanted: wanted as usize,
-    });
-    let mut watcher = store.watch(Scope::All, store.revision()).map_err(|_| DemoError::Ended)?;
-    apply(&client, &config).await?;
-    for mut object in manifests(options, &versions, &groups).objects() {
-        if options.in_place {
-            without_surge(&mut object);
+fn run_with<'a>(
+    options: &'a DemoOptions,
+    mut show: Box<dyn FnMut(&Model) + 'a>,
+) -> LocalBoxFuture<'a, Result<Outcome, DemoError>> {
+    Box::pin(async move {
+        if !options.from.is_older_than(&options.to) {
+            return Err(DemoError::NotNewer { from: options.from.clone(), to: options.to.clone() });
         }
-        apply(&client, &object).await?;
-    }
+        let versions = versions(&options.from, &options.to);
+        let groups: Vec<String> = (0..options.workers.len()).map(group_name).collect();
+        let request = PlanRequest::new(options.from.clone(), options.to.clone())
+            .with_workers(groups.iter().map(|name| WorkerGroup::new(name.as_str(), options.from.clone())))
+            .with_source(Source::versions(versions.iter().map(ToString::to_string)));
+        let operations = plan(&request).map_err(DemoError::NoPlan)?.operations;
 
-    let request = UpgradeRequest {
-        manifests: manifests(&DemoOptions { speed: 1.0, ..options.clone() }, &versions, &groups).objects(),
-        to: options.to.to_string(),
-        seed: options.seed,
-        live_extensions: false,
-    };
-    let (tell, simulated) = oneshot::channel();
-    let in_place = options.in_place;
-    // A thread of its own, for which nobody has to wait at the end.
-    std::thread::spawn(move || {
-        // The simulation replaces machines; how long updates in place take is up to whoever does them.
-        let report = if in_place { None } else { simulate_upgrade(&request).ok() };
-        let time = report.map(|report| Duration::from_secs(report.virtual_seconds));
-        // If the demo is over, nobody asks any more.
-        let _ = tell.send(time);
-    });
+        let loopback: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
+        let up = Up::start(UpOptions {
+            seed: Some(options.seed),
+            kubeconfig: options.kubeconfig.clone(),
+            longest_pace: (options.speed > 1.0).then_some(PACE),
+            ..UpOptions::new(Data::Memory, loopback)
+        })
+        .await?;
+        let (client, url) = (up.client(), up.url().to_owned());
+        let store = up.embedded().server().store().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serving = tokio::spawn(up.run_until(async move {
+            // Dropped means stopped too.
+            let _ = stopped.await;
+        }));
 
-    let mut phase = Phase::Creating;
-    let mut begun = Instant::now();
-    loop {
-        let changed = async {
-            loop {
-                let event = watcher.next().await.map_err(|_| DemoError::Ended)?;
-                if journal.take(&event) {
-                    return Ok::<(), DemoError>(());
-                }
+        let calls = Calls::default();
+        let server = serve_extension(&calls, options.in_place, loopback).await?;
+        let config: Value = serde_saphyr::from_str(&server.manifest("127.0.0.1"))
+            .map_err(|error| DemoError::Extension(error.to_string()))?;
+        let extension = tokio::spawn(async move {
+            let _ = server.run_until(std::future::pending()).await;
+        });
+        let kept = Kept { stop: Some(stop), serving, extension, url };
+
+        let wanted = CONTROL_PLANE + options.workers.iter().sum::<u32>();
+        let mut journal = Journal::new(Story {
+            from: options.from.clone(),
+            to: options.to.clone(),
+            versions: versions.clone(),
+            speed: options.speed,
+            operations,
+            groups: groups.clone(),
+            machines_wanted: wanted as usize,
+        });
+        let mut watcher = store.watch(Scope::All, store.revision()).map_err(|_| DemoError::Ended)?;
+        apply(&client, &config).await?;
+        for mut object in manifests(options, &versions, &groups).objects() {
+            if options.in_place {
+                without_surge(&mut object);
             }
+            apply(&client, &object).await?;
+        }
+
+        let request = UpgradeRequest {
+            manifests: manifests(&DemoOptions { speed: 1.0, ..options.clone() }, &versions, &groups)
+                .objects(),
+            to: options.to.to_string(),
+            seed: options.seed,
+            live_extensions: false,
         };
-        tokio::select! {
-            changed = timeout(TICK, changed) => { changed.unwrap_or(Ok(()))? }
-            () = calls.changed() => {}
-        }
-        // Calls before writes: what made a call necessary is then among what was written.
-        let mut called = calls.lines();
-        while let Some(event) = watcher.try_next().map_err(|_| DemoError::Ended)? {
-            journal.take(&event);
-        }
-        let waited = begun.elapsed();
-        if waited > LIMIT {
-            let waiting_on = journal.model(phase, waited, Vec::new()).waiting_on;
-            return Err(DemoError::Stuck { waited, waiting_on });
-        }
-        match phase {
-            Phase::Creating if journal.is_at(&options.from) => {
-                begun = Instant::now();
-                calls.begin(begun);
-                journal.begin();
-                phase = Phase::Upgrading;
-                called.clear();
-                set_version(&client, &options.to).await?;
+        let (tell, simulated) = oneshot::channel();
+        let in_place = options.in_place;
+        // A thread of its own, so that the end does not wait for it.
+        std::thread::spawn(move || {
+            // The simulation replaces machines; how long updates in place take is up to the extension.
+            let report = if in_place { None } else { simulate_upgrade(&request).ok() };
+            let time = report.map(|report| Duration::from_secs(report.virtual_seconds));
+            // If the demo is over, the receiver is gone.
+            let _ = tell.send(time);
+        });
+
+        let mut phase = Phase::Creating;
+        let mut begun = Instant::now();
+        loop {
+            let changed = async {
+                loop {
+                    let event = watcher.next().await.map_err(|_| DemoError::Ended)?;
+                    if journal.take(&event) {
+                        return Ok::<(), DemoError>(());
+                    }
+                }
+            };
+            tokio::select! {
+                changed = timeout(TICK, changed) => { changed.unwrap_or(Ok(()))? }
+                () = calls.changed() => {}
             }
-            Phase::Upgrading if journal.is_at(&options.to) => phase = Phase::Done,
-            _ => {}
+            // Calls before writes: what made a call necessary is then among what was written.
+            let mut called = calls.lines();
+            while let Some(event) = watcher.try_next().map_err(|_| DemoError::Ended)? {
+                journal.take(&event);
+            }
+            let waited = begun.elapsed();
+            if waited > LIMIT {
+                let waiting_on = journal.model(phase, waited, Vec::new()).waiting_on;
+                return Err(DemoError::Stuck { waited, waiting_on });
+            }
+            match phase {
+                Phase::Creating if journal.is_at(&options.from) => {
+                    begun = Instant::now();
+                    calls.begin(begun);
+                    journal.begin();
+                    phase = Phase::Upgrading;
+                    called.clear();
+                    set_version(&client, &options.to).await?;
+                }
+                Phase::Upgrading if journal.is_at(&options.to) => phase = Phase::Done,
+                _ => {}
+            }
+            let model = journal.model(phase, begun.elapsed(), called);
+            show(&model);
+            if phase == Phase::Done {
+                let virtual_time = timeout(SIMULATION, simulated).await.ok().and_then(Result::ok).flatten();
+                return Ok(Outcome { model, virtual_time, kept });
+            }
         }
-        let model = journal.model(phase, begun.elapsed(), called);
-        show(&model);
-        if phase == Phase::Done {
-            let virtual_time = timeout(SIMULATION, simulated).await.ok().and_then(Result::ok).flatten();
-            return Ok(Outcome { model, virtual_time, kept });
-        }
-    }
+    })
 }
 
 fn group_name(number: usize) -> String {

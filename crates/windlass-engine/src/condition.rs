@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use windlass_api::metadata::ConditionStatus;
+use windlass_api::conditions::ConditionStatus;
 
 /// What a controller found out about one aspect of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ impl Finding {
         Self::new(type_, ConditionStatus::False, reason)
     }
 
-    /// Nobody knows.
+    /// Unknown.
     pub fn unknown(type_: &str, reason: &str) -> Self {
         Self::new(type_, ConditionStatus::Unknown, reason)
     }
@@ -144,7 +144,7 @@ pub enum Polarity {
 }
 
 impl Polarity {
-    /// What a status means for whoever depends on the condition.
+    /// What a status means for those that depend on the condition.
     pub fn verdict(self, status: ConditionStatus) -> Verdict {
         match (self, status) {
             (_, ConditionStatus::Unknown) => Verdict::Unknown,
@@ -161,7 +161,7 @@ impl Polarity {
 pub enum Verdict {
     /// Something is wrong.
     Issue,
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
     /// All is well.
     Good,
@@ -324,7 +324,7 @@ fn named(kind: &str, mut names: Vec<&str>) -> String {
     text
 }
 
-/// Where a condition stands: what everybody looks at first, then by name, `Paused` last.
+/// Where a condition stands: what users read first, then by name, `Paused` last.
 fn place(type_: &str) -> (u8, &str) {
     let rank = match type_ {
         "Available" => 0,

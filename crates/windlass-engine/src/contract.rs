@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use windlass_api::metadata::ConditionStatus;
+use windlass_api::conditions::ConditionStatus;
 use windlass_version::Version;
 
 /// The version of the contract that a provider's kind keeps.
@@ -21,7 +21,7 @@ pub enum Contract {
 }
 
 impl Contract {
-    /// Which API version of a kind to use, and the contract it keeps, from the labels of its definition.
+    /// Which API version of a kind to use, and the contract it keeps, from the labels of its CRD.
     ///
     /// The value of a label lists API versions joined with underscores; the newest wins. The newer contract is
     /// preferred. Nothing if the definition names neither.

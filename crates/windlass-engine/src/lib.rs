@@ -3,18 +3,22 @@
 //! Nothing here reads a clock, a network or a random number. A decision that does not act says what it waits
 //! for, as a value with its evidence; text is made from it in one place, by `Display`.
 
+pub mod admission;
 pub mod cluster;
 pub mod condition;
 pub mod contract;
 pub mod control_plane;
+pub mod describe;
 pub mod external_update;
 mod hash;
 pub mod health_check;
 pub mod in_place;
-pub mod intent;
 pub mod machine;
 pub mod machine_pool;
 pub mod machine_set;
+pub mod pause;
+pub mod pending_hooks;
 pub mod rollout;
 pub mod topology;
 pub mod versions;
+pub mod waiting;

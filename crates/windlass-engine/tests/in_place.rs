@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use windlass_api::hooks::{Patch, PatchDocument, PatchType};
 use windlass_api::{HandlerName, Object, RegisteredName};
 use windlass_engine::in_place::{
-    CAN_UPDATE_IN_PLACE, Claims, Composition, Found, Incomparable, Level, Objects, finding,
+    CAN_UPDATE_IN_PLACE, Claims, Composition, InPlaceAnswer, Incomparable, Level, Objects, Preview,
+    WhyNotInPlace, finding,
 };
 
 fn object(value: Value) -> Object {
@@ -61,8 +62,8 @@ fn one_extension_covers_everything_or_leaves_fields_open() {
     let verdict = some.verdict();
     assert!(!some.is_covered() && !verdict.is_covered());
     assert_eq!(verdict.open(), ["DevMachine spec.disk", "KubeadmConfig spec.files[0].content"]);
-    let text = "* DevMachine spec.disk: nobody\n\
-                * KubeadmConfig spec.files[0].content: nobody\n\
+    let text = "* DevMachine spec.disk: no extension\n\
+                * KubeadmConfig spec.files[0].content: no extension\n\
                 * Machine spec.version: can-update.ext";
     assert_eq!(verdict.to_string(), text);
 }
@@ -146,6 +147,21 @@ fn claims_that_overlap_or_contradict_are_errors_that_name_both() {
     }
 }
 
+/// Cluster API counts negative indices from the end, in every patch of an extension.
+#[test]
+fn a_negative_index_counts_from_the_end_of_a_list() {
+    let mut composition = composition(machine("v1", 1, &["a", "b"]), machine("v1", 1, &["a", "c", "d"]));
+    let claims = Claims {
+        bootstrap: steps(json!([
+            {"op": "replace", "path": "/spec/files/-1/content", "value": "c"},
+            {"op": "add", "path": "/spec/files/-1", "value": {"content": "d"}},
+        ])),
+        ..Claims::default()
+    };
+    composition.take(&name("a"), &claims).unwrap();
+    assert!(composition.is_covered());
+}
+
 #[test]
 fn answers_that_cannot_be_used_change_nothing_and_show_no_values() {
     let patch = |patch_type: PatchType, bytes: &str| {
@@ -177,11 +193,13 @@ fn answers_that_cannot_be_used_change_nothing_and_show_no_values() {
         (
             of_machine(steps(json!([{"op": "test", "path": "/kind", "value": "Machine"},
                 {"op": "test", "path": "/spec/version", "value": "hidden"}]))),
-            "the patch of Machine does not apply: step 2 at \"/spec/version\"",
+            "the patch of Machine does not apply: operation at index 1 (test \"/spec/version\"): the test failed: \
+             the value is another one",
         ),
         (
             of_machine(steps(json!([{"op": "replace", "path": "/spec/absent", "value": "hidden"}]))),
-            "the patch of Machine does not apply: step 1 at \"/spec/absent\"",
+            "the patch of Machine does not apply: operation at index 0 (replace \"/spec/absent\"): there is no \
+             field \"absent\"",
         ),
         (
             of_machine(overlay(json!({"status": {"phase": "hidden"}, "spec": {"version": "v2"}}))),
@@ -256,13 +274,13 @@ fn the_condition_says_who_covers_what() {
     let verdict = |claims: &Claims| {
         let mut composition = composition(machine("v1", 1, &[]), machine("v2", 1, &[]));
         composition.take(&name("a"), claims).unwrap();
-        Found::Verdict(composition.verdict())
+        composition.verdict().into_answer()
     };
     let (can, cannot) = (verdict(&versions()), verdict(&Claims::default()));
-    let failed = Found::NoAnswer("it is down".to_owned());
-    let of = |found: &[&Found]| {
-        let subjects: Vec<(String, Found)> =
-            found.iter().map(|found| ("MachineSet x".to_owned(), (*found).clone())).collect();
+    let failed = Err(WhyNotInPlace::NoAnswer("it is down".to_owned()));
+    let of = |answers: &[&InPlaceAnswer]| {
+        let subjects: Vec<(String, InPlaceAnswer)> =
+            answers.iter().map(|answer| ("MachineSet x".to_owned(), (*answer).clone())).collect();
         finding(&subjects).map(|finding| (format!("{:?}", finding.status), finding.reason, finding.message))
     };
     let line = |status: &str, reason: &str, message: &str| {
@@ -271,10 +289,36 @@ fn the_condition_says_who_covers_what() {
     assert_eq!(of(&[]), None);
     let covered = "MachineSet x can be updated in place\n* Machine spec.version: can-update.a";
     assert_eq!(of(&[&can]), line("True", "Covered", covered));
-    let open = "MachineSet x cannot be updated in place\n* Machine spec.version: nobody";
+    let open = "MachineSet x cannot be updated in place\n* Machine spec.version: no extension";
     assert_eq!(of(&[&cannot]), line("False", "NotCovered", open));
     assert_eq!(of(&[&can, &cannot]), line("False", "NotCovered", &format!("{covered}\n{open}")));
     let unknown = format!("{covered}\nMachineSet x: it is down");
     assert_eq!(of(&[&can, &failed]), line("Unknown", "NoUsableAnswer", &unknown));
     assert_eq!(CAN_UPDATE_IN_PLACE, "CanUpdateInPlace");
+}
+
+#[test]
+fn a_preview_says_per_field_which_handler_covers_it_or_why_it_is_unknown() {
+    let mut composition = composition(machine("v1", 1, &[]), machine("v2", 2, &[]));
+    composition.take(&name("a"), &versions()).unwrap();
+    let preview = |answer: InPlaceAnswer| {
+        serde_json::to_value(Preview::new("Machine m".to_owned(), "ns".to_owned(), &answer)).unwrap()
+    };
+    assert_eq!(
+        preview(composition.verdict().into_answer()),
+        json!({"subject": "Machine m", "namespace": "ns", "canUpdateInPlace": false, "fields": [
+            {"field": "DevMachine spec.disk", "coveredBy": null},
+            {"field": "Machine spec.version", "coveredBy": "can-update.a"},
+        ]})
+    );
+    let rest = Claims { infrastructure: overlay(json!({"spec": {"disk": 2}})), ..Claims::default() };
+    composition.take(&name("b"), &rest).unwrap();
+    assert_eq!(preview(composition.verdict().into_answer())["canUpdateInPlace"], true);
+    // Nothing changes, and no extension was there to say so.
+    assert_eq!(preview(Ok(Default::default()))["canUpdateInPlace"], false);
+    let unknown = preview(Err(WhyNotInPlace::NoAnswer("it is down".to_owned())));
+    assert_eq!((&unknown["canUpdateInPlace"], &unknown["message"]), (&Value::Null, &json!("it is down")));
+    let impossible = preview(Err(WhyNotInPlace::Impossible("t1 is not in the manifests".to_owned())));
+    assert_eq!(impossible["canUpdateInPlace"], false);
+    assert_eq!(impossible["message"], "t1 is not in the manifests");
 }

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 use windlass_engine::machine_set::{
     Belonging, Candidate, Check, ControlPlane, Controller, Deferred, DeletionOrder, Foreign, Handover,
-    HandoverError, Hold, Machine, NameParts, NamingError, Observed, OwnerRemediated, PassedOver, Policy,
-    Preflight, Remediation, Replicas, Target, Topology, WhyPassedOver, arrivals_to_release, belonging,
-    deletion_order, machine_name, preflight, remediation, replicas, updates_to_start,
+    HandoverError, Hold, Machine, NameParts, NamedOwner, NamingError, Observed, OwnerRemediated, PassedOver,
+    Policy, Preflight, Remediation, Replicas, Target, Topology, WhyPassedOver, arrivals_to_release,
+    belonging, deletion_order, machine_name, preflight, remediation, replicas, updates_to_start,
 };
 use windlass_engine::rollout::Amount;
 
@@ -449,7 +449,7 @@ fn foreign_machines_are_left_alone_and_orphans_adopted() {
 
 #[test]
 fn machines_are_named_by_template() {
-    let parts = NameParts { cluster: "c1", machine_set: "md-0-abc", random: "x7z2q" };
+    let parts = NameParts { cluster: "c1", owner: NamedOwner::MachineSet("md-0-abc"), random: "x7z2q" };
     let long = "m".repeat(80);
     let cut = |keep: usize, text: &str| format!("{}{text}", &long[..keep]);
     for (template, expected) in [
@@ -458,21 +458,40 @@ fn machines_are_named_by_template() {
         (Some("{{ .machineSet.name }}-{{ .random }}"), "md-0-abc-x7z2q"),
         (Some("{{.cluster.name}}-w.{{ .random }}"), "c1-w.x7z2q"),
         (Some("node-{{- .random -}}-z"), "node-x7z2q-z"),
+        (Some("{{ .machineSet.name | trunc 4 }}-{{ .random | upper | lower }}"), "md-0-x7z2q"),
     ] {
         assert_eq!(machine_name(template, parts).unwrap(), expected, "{template:?}");
     }
-    let of_long = NameParts { machine_set: &long, ..parts };
+    let of_long = NameParts { owner: NamedOwner::MachineSet(&long), ..parts };
     assert_eq!(machine_name(None, of_long).unwrap(), cut(57, "-x7z2q"));
     assert_eq!(machine_name(Some("{{ .random }}-{{ .machineSet.name }}"), of_long).unwrap().len(), 63);
     assert!(machine_name(Some("{{ .machineSet.name }}-{{ .random }}"), of_long).unwrap().ends_with("x7z2q"));
     let text = |text: &str| text.to_owned();
     for (template, expected) in [
-        ("{{ .random }", NamingError::Unclosed(text("{{ .random }"))),
-        ("{{ .node }}-{{ .random }}", NamingError::Unknown(text(".node"))),
         ("{{ .cluster.name }}", NamingError::NotRandom(text("{{ .cluster.name }}"))),
         ("Node-{{ .random }}", NamingError::NotAName(text("Node-x7z2q"))),
         ("-{{ .random }}", NamingError::NotAName(text("-x7z2q"))),
     ] {
         assert_eq!(machine_name(Some(template), parts).unwrap_err(), expected);
     }
+    for (template, expected) in [
+        (
+            "{{ .random }",
+            "machine naming template, line 1: unexpected character '}'; .cluster.name, .machineSet.name and .random can \
+             be used",
+        ),
+        (
+            "{{ .node }}-{{ .random }}",
+            "machine naming template, line 1: there is no key \"node\"; .cluster.name, .machineSet.name and .random can \
+             be used",
+        ),
+    ] {
+        assert_eq!(machine_name(Some(template), parts).unwrap_err().to_string(), expected);
+    }
+    let control_plane = NameParts { owner: NamedOwner::KubeadmControlPlane("cp"), ..parts };
+    assert_eq!(
+        machine_name(Some("{{ .kubeadmControlPlane.name }}.{{ .random }}"), control_plane).unwrap(),
+        "cp.x7z2q"
+    );
+    assert_eq!(machine_name(None, control_plane).unwrap(), "cp-x7z2q");
 }

@@ -5,10 +5,11 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use windlass_engine::in_place::{Field, FieldVerdict, Verdict, WhyNotInPlace};
 use windlass_engine::rollout::{
-    Amount, InPlaceAnswer, InPlaceAnswers, Leftover, Limits, Machine, MustReplace, NewSet, Note, Observed,
-    Plan, Progress, RollingUpdate, Set, Strategy, WhyCreate, WhyNotInPlace, finished_sets,
-    in_place_questions, left_to_others, plan, roles,
+    Amount, InPlaceAnswers, Leftover, Limits, Machine, MustReplace, NewSet, Note, Observed, Plan, Progress,
+    RollingUpdate, Set, Strategy, WhyCreate, finished_sets, in_place_questions, left_to_external_updaters,
+    plan, roles,
 };
 
 fn at(second: i64) -> Timestamp {
@@ -72,7 +73,18 @@ fn machine(name: &str, set: &str, pending_acknowledge: bool, updating: bool) -> 
 }
 
 fn can(sets: &[&str]) -> InPlaceAnswers {
-    sets.iter().map(|set| ((*set).to_owned(), InPlaceAnswer::Can { by: vec!["ext".to_owned()] })).collect()
+    sets.iter().map(|set| ((*set).to_owned(), Ok(version_covered_by(Some("update.ext"))))).collect()
+}
+
+/// A change of the version, which this handler covers, if any does.
+fn version_covered_by(handler: Option<&str>) -> Verdict {
+    let by = handler.map(|handler| handler.parse().unwrap());
+    let field = Field { kind: "MachineSet".to_owned(), path: "spec.version".to_owned() };
+    Verdict {
+        asked: by.iter().cloned().collect(),
+        fields: vec![FieldVerdict { field, by }],
+        ..Verdict::default()
+    }
 }
 
 fn names(list: &[&str]) -> BTreeSet<String> {
@@ -414,32 +426,29 @@ fn only_machines_that_need_it_and_may_are_asked_about() {
         assert!(plan.old.iter().all(|set| set.moves_to.is_none()));
     }
     // Who cannot is replaced, who was not asked too.
-    let cannot = InPlaceAnswers::from([(
-        "a".to_owned(),
-        InPlaceAnswer::Cannot(WhyNotInPlace::NotCovered { leftovers: vec!["spec.version".to_owned()] }),
-    )]);
+    let cannot =
+        InPlaceAnswers::from([("a".to_owned(), Err(WhyNotInPlace::NotCovered(version_covered_by(None))))]);
     for answers in [cannot, InPlaceAnswers::new()] {
         assert!(plan(&state, &answers).old.iter().all(|set| set.moves_to.is_none()));
     }
 }
 
 #[test]
-fn others_are_asked_about_what_extensions_leave_open() {
-    let cannot = InPlaceAnswer::Cannot;
-    let not_covered = WhyNotInPlace::NotCovered { leftovers: vec!["spec.version".to_owned()] };
+fn external_updaters_are_asked_about_what_extensions_leave_open() {
+    let not_covered = WhyNotInPlace::NotCovered(version_covered_by(None));
     let answers = InPlaceAnswers::from([
-        ("none".to_owned(), cannot(WhyNotInPlace::NoExtension)),
-        ("partly".to_owned(), cannot(not_covered)),
-        ("covered".to_owned(), InPlaceAnswer::Can { by: vec!["updater".to_owned()] }),
-        ("no way".to_owned(), cannot(WhyNotInPlace::Impossible { why: "another class".to_owned() })),
-        ("unasked".to_owned(), cannot(WhyNotInPlace::NotAsked)),
-        ("taken".to_owned(), InPlaceAnswer::TakenOver),
+        ("none".to_owned(), Err(WhyNotInPlace::NoExtension)),
+        ("partly".to_owned(), Err(not_covered)),
+        ("covered".to_owned(), Ok(version_covered_by(Some("update.updater")))),
+        ("no way".to_owned(), Err(WhyNotInPlace::Impossible("another class".to_owned()))),
+        ("unasked".to_owned(), Err(WhyNotInPlace::NotAsked)),
+        ("taken".to_owned(), Err(WhyNotInPlace::ExternalUpdate)),
     ]);
     let asked = ["none", "partly", "covered", "no way", "unasked", "taken", "unanswered"].map(str::to_owned);
-    assert_eq!(left_to_others(&asked, &answers, false), ["none", "partly"]);
-    // Extensions are not asked while somebody has taken over: what nobody answered for is its.
-    assert_eq!(left_to_others(&asked, &answers, true), ["none", "partly", "unanswered"]);
-    assert_eq!(left_to_others(&[], &answers, true), [] as [&str; 0]);
+    assert_eq!(left_to_external_updaters(&asked, &answers, false), ["none", "partly"]);
+    // Extensions are not asked while an external updater has accepted: what has no answer is its.
+    assert_eq!(left_to_external_updaters(&asked, &answers, true), ["none", "partly", "unanswered"]);
+    assert_eq!(left_to_external_updaters(&[], &answers, true), [] as [&str; 0]);
 }
 
 #[test]
@@ -467,7 +476,7 @@ fn external_updates_in_place_also_a_single_machine() {
 #[test]
 fn external_without_a_fallback_replaces_nothing_and_says_why() {
     let external = external(None);
-    let no = InPlaceAnswers::from([("a".to_owned(), InPlaceAnswer::Cannot(WhyNotInPlace::NoExtension))]);
+    let no = InPlaceAnswers::from([("a".to_owned(), Err(WhyNotInPlace::NoExtension))]);
     for (replicas, sets, expected) in [
         (3, vec![set("new", 0, 0, 0), set("a", 3, 3, 3)], vec![("new", 0), ("a", 3)]),
         // Not even machines that are not available.
@@ -519,8 +528,8 @@ fn members(done: &[&str], left: &[&str]) -> Vec<Machine> {
 }
 
 #[test]
-fn what_others_have_updated_only_changes_hands() {
-    let taken = InPlaceAnswers::from([("a".to_owned(), InPlaceAnswer::TakenOver)]);
+fn what_an_external_updater_has_updated_only_changes_hands() {
+    let taken = InPlaceAnswers::from([("a".to_owned(), Err(WhyNotInPlace::ExternalUpdate))]);
     for strategy in [external(None), external(Some(RollingUpdate::default()))] {
         for (replicas, sets, machines, expected, handed) in [
             // Nothing happens before something is done, whatever is unavailable meanwhile.
@@ -568,7 +577,7 @@ fn what_others_have_updated_only_changes_hands() {
         assert_eq!(plan_.old[0].updated, Some(names(&["x"])));
     }
     // What was done before the update was given up still counts; the rest is replaced, or stays.
-    let no = InPlaceAnswers::from([("a".to_owned(), InPlaceAnswer::Cannot(WhyNotInPlace::NoExtension))]);
+    let no = InPlaceAnswers::from([("a".to_owned(), Err(WhyNotInPlace::NoExtension))]);
     let mut state = observed(3, external(None), &[set("new", 0, 0, 0), set("a", 3, 3, 3)]);
     state.machines = members(&["x"], &["y", "z"]);
     let plan_ = plan(&state, &no);

@@ -8,9 +8,10 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use proptest::prelude::*;
+use windlass_engine::in_place::Verdict;
 use windlass_engine::machine_set::{self, DeletionOrder, Replicas, Target};
 use windlass_engine::rollout::{
-    self, Amount, InPlaceAnswer, InPlaceAnswers, RollingUpdate, Strategy as Rollout, in_place_questions, plan,
+    self, Amount, InPlaceAnswers, RollingUpdate, Strategy as Rollout, in_place_questions, plan,
 };
 
 fn at(second: i64) -> Timestamp {
@@ -163,7 +164,7 @@ impl World {
     /// The MachineDeployment plans and writes; true if anything changed.
     fn step_deployment(&mut self) -> bool {
         let observed = self.observed();
-        let answer = if self.in_place { Some(InPlaceAnswer::Can { by: Vec::new() }) } else { None };
+        let answer = if self.in_place { Some(Ok(Verdict::default())) } else { None };
         let answers: InPlaceAnswers = in_place_questions(&observed)
             .into_iter()
             .filter_map(|name| Some((name, answer.clone()?)))

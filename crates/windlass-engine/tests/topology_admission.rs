@@ -4,11 +4,11 @@
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, ClusterClass, MachineDeployment};
 use windlass_api::hooks::Hook;
-use windlass_engine::topology::admission::{
+use windlass_engine::admission::{
     ClassUse, ClusterContext, UpgradeState, Verdict, default_cluster, default_machine_deployment,
     validate_class, validate_class_deletion, validate_cluster, validate_machine_deployment,
 };
-use windlass_engine::topology::{ControlPlane, GroupKind, GroupObject, WorkerGroup};
+use windlass_engine::topology::{ControlPlane, GroupObject, WorkerGroup, WorkerKind};
 
 fn cluster(topology: Value) -> Cluster {
     serde_json::from_value(json!({"metadata": {"name": "c1"}, "spec": {"topology": topology}})).unwrap()
@@ -42,7 +42,7 @@ fn told(verdict: &Verdict) -> String {
 
 fn state(version: &str, running: &[&str], workers: &[&str], pending: &[Hook]) -> UpgradeState {
     let groups = workers.iter().enumerate().map(|(index, version)| WorkerGroup {
-        kind: GroupKind::MachineDeployment,
+        kind: WorkerKind::MachineDeployment,
         topology_name: format!("g{index}"),
         in_topology: true,
         defer: false,
@@ -257,7 +257,7 @@ fn classes_are_checked() {
         ),
         (
             json!({"infrastructure": {"naming": {"template": "{{ .cluster.name }}-{{ .radnom }}"}}}),
-            "spec.infrastructure.naming.template: template: there is no key \"radnom\"",
+            "spec.infrastructure.naming.template: template, line 1: there is no key \"radnom\"",
         ),
         (
             json!({"infrastructure": {"naming": {"template": "UP_{{ .random }}"}}}),

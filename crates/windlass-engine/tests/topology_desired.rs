@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, ClusterClass};
 use windlass_engine::topology::desired::{
-    Blueprint, CurrentNames, Desired, GroupBlueprint, GroupNames, Inputs,
+    Blueprint, CurrentNames, Desired, DesiredGroup, DesiredWorkers, GroupBlueprint, GroupNames, Inputs,
 };
 use windlass_engine::topology::{
-    Decision, GroupKind, HookAnswer, HookAnswers, Next, Observed, WorkerGroup, decide,
+    Decision, HookAnswer, HookAnswers, Next, Observed, WorkerGroup, WorkerKind, decide,
 };
 
 const INFRA: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
@@ -89,17 +89,19 @@ fn blueprint() -> Blueprint {
             &json!({"kubeadmConfigSpec": {"files": []}, "machineTemplate": {"metadata": {"labels": {"kept": "1"}}}}),
         ),
         control_plane_machines: Some(machine("cp-machine")),
-        machine_deployments: BTreeMap::from([(
-            "default".to_owned(),
-            GroupBlueprint { bootstrap: boot.clone(), infrastructure: machine("worker") },
-        )]),
-        machine_pools: BTreeMap::from([(
-            "pool".to_owned(),
-            GroupBlueprint {
-                bootstrap: boot,
-                infrastructure: template(INFRA, "DevMachinePoolTemplate", "pool", &json!({})),
-            },
-        )]),
+        workers: BTreeMap::from([
+            (
+                (WorkerKind::MachineDeployment, "default".to_owned()),
+                GroupBlueprint { bootstrap: boot.clone(), infrastructure: machine("worker") },
+            ),
+            (
+                (WorkerKind::MachinePool, "pool".to_owned()),
+                GroupBlueprint {
+                    bootstrap: boot,
+                    infrastructure: template(INFRA, "DevMachinePoolTemplate", "pool", &json!({})),
+                },
+            ),
+        ]),
     }
 }
 
@@ -127,7 +129,7 @@ fn cluster() -> Cluster {
 
 fn decision() -> Decision {
     let mut observed = Observed::new("v1.31.0".parse().unwrap());
-    for (kind, name) in [(GroupKind::MachineDeployment, "web"), (GroupKind::MachinePool, "batch")] {
+    for (kind, name) in [(WorkerKind::MachineDeployment, "web"), (WorkerKind::MachinePool, "batch")] {
         observed.workers.push(WorkerGroup {
             kind,
             topology_name: name.to_owned(),
@@ -148,13 +150,23 @@ fn decision() -> Decision {
 
 fn build(current: &CurrentNames) -> Desired {
     let mut count = 0;
-    let mut names = || {
+    let mut names = |_: &str| {
         count += 1;
         format!("{count:05}")
     };
     let (cluster, blueprint, decision) = (cluster(), blueprint(), decision());
     let inputs = Inputs { cluster: &cluster, blueprint: &blueprint, current, decision: &decision };
     Desired::build(inputs, &mut names).unwrap()
+}
+
+/// The objects of a group as they are sent: the group, and its health check.
+fn sent(group: &DesiredGroup) -> (Value, Option<Value>) {
+    match &group.workers {
+        DesiredWorkers::MachineDeployment { object, health_check } => {
+            (json!(object), health_check.as_ref().map(|check| json!(check)))
+        }
+        DesiredWorkers::MachinePool(object) => (json!(object), None),
+    }
 }
 
 #[test]
@@ -201,7 +213,7 @@ fn infrastructure_and_control_plane_come_from_their_templates() {
     );
     assert_eq!(spec["machineTemplate"]["metadata"]["labels"]["kept"], "1");
     assert_eq!(spec["machineTemplate"]["metadata"]["labels"]["team"], "mine");
-    let check = desired.control_plane_health_check.unwrap();
+    let check = json!(desired.control_plane_health_check.unwrap());
     assert_eq!(check["metadata"]["name"], "c1-00002");
     assert_eq!(
         check["spec"]["selector"]["matchLabels"],
@@ -213,10 +225,11 @@ fn infrastructure_and_control_plane_come_from_their_templates() {
 fn workers_have_their_own_variables_names_and_defaults_of_the_class() {
     let desired = build(&CurrentNames::default());
     let web = &desired.workers[0];
+    let (object, health_check) = sent(web);
     assert_eq!(web.infrastructure["spec"]["template"]["spec"]["image"], "web-image");
     assert_eq!(web.infrastructure["spec"]["template"]["spec"]["version"], "v1.31.0 of v1.31.0");
-    let spec = &web.object["spec"];
-    assert_eq!(web.object["metadata"]["annotations"], json!({"keep": "me"}));
+    let spec = &object["spec"];
+    assert_eq!(object["metadata"]["annotations"], json!({"keep": "me"}));
     assert_eq!(
         spec["selector"]["matchLabels"],
         json!({
@@ -235,15 +248,16 @@ fn workers_have_their_own_variables_names_and_defaults_of_the_class() {
     assert_eq!(machine["bootstrap"]["configRef"]["name"], web.bootstrap["metadata"]["name"]);
     assert_eq!(machine["infrastructureRef"]["name"], web.infrastructure["metadata"]["name"]);
     assert_eq!(web.bootstrap["kind"], "KubeadmConfigTemplate");
-    assert_eq!(web.health_check.as_ref().unwrap()["metadata"]["name"], web.object["metadata"]["name"]);
+    assert_eq!(health_check.unwrap()["metadata"]["name"], object["metadata"]["name"]);
 
     let batch = &desired.workers[1];
-    assert_eq!(batch.object["kind"], "MachinePool");
+    let (object, health_check) = sent(batch);
+    assert_eq!(object["kind"], "MachinePool");
     assert_eq!(batch.bootstrap["kind"], "KubeadmConfig");
     assert_eq!(batch.infrastructure["kind"], "DevMachinePool");
     assert_eq!(batch.infrastructure["metadata"]["labels"]["topology.cluster.x-k8s.io/pool-name"], "batch");
-    assert_eq!(batch.object["spec"]["failureDomains"], json!(["a"]));
-    assert_eq!(batch.health_check, None);
+    assert_eq!(object["spec"]["failureDomains"], json!(["a"]));
+    assert_eq!(health_check, None);
 }
 
 #[test]
@@ -255,15 +269,14 @@ fn names_of_what_exists_are_kept() {
         infrastructure: named("infra-x"),
         control_plane: named("cp-x"),
         control_plane_machines: named("cp-machines-x"),
-        machine_deployments: BTreeMap::from([("web".to_owned(), group)]),
-        machine_pools: BTreeMap::new(),
+        workers: BTreeMap::from([((WorkerKind::MachineDeployment, "web".to_owned()), group)]),
     };
     let desired = build(&current);
     assert_eq!(desired.infrastructure["metadata"]["name"], "infra-x");
     assert_eq!(desired.control_plane["metadata"]["name"], "cp-x");
-    assert_eq!(desired.workers[0].object["metadata"]["name"], "md");
+    assert_eq!(sent(&desired.workers[0]).0["metadata"]["name"], "md");
     assert_eq!(desired.workers[0].bootstrap["metadata"]["name"], "md-boot");
-    assert_eq!(desired.workers[1].object["metadata"]["name"], "c1-batch-00001");
+    assert_eq!(sent(&desired.workers[1]).0["metadata"]["name"], "c1-batch-00001");
 }
 
 #[test]
@@ -272,7 +285,7 @@ fn a_class_that_does_not_exist_is_named_with_its_field() {
     cluster.spec.topology.as_mut().unwrap().workers.machine_deployments[0].class = "gpu".to_owned();
     let current = CurrentNames::default();
     let inputs = Inputs { cluster: &cluster, blueprint: &blueprint, current: &current, decision: &decision };
-    let error = Desired::build(inputs, &mut || "x".to_owned()).unwrap_err();
+    let error = Desired::build(inputs, &mut |_: &str| "x".to_owned()).unwrap_err();
     assert_eq!(
         error.to_string(),
         "spec.topology.workers.machineDeployments[web].class: class \"gpu\" does not exist in the ClusterClass"

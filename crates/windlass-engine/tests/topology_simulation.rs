@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use windlass_api::hooks::Hook;
 use windlass_engine::topology::{
-    ControlPlane, Decision, GroupKind, GroupObject, HookAnswer, HookAnswers, Next, Observed, PlanSource,
-    WorkerGroup, decide,
+    ControlPlane, Decision, GroupObject, HookAnswer, HookAnswers, Next, Observed, PlanSource, WorkerGroup,
+    WorkerKind, decide,
 };
-use windlass_plan::Source;
+use windlass_plan::{PlanRequest, Source, plan};
 use windlass_version::{Version, check_control_plane_step, kubelet_skew};
 
 /// Rollouts replace one machine per tick.
@@ -19,12 +19,14 @@ struct Model {
     target: Version,
     control_plane: Version,
     control_plane_machines: Vec<Version>,
-    groups: Vec<(GroupKind, Version, Vec<Version>)>,
+    groups: Vec<(WorkerKind, Version, Vec<Version>)>,
     pending: Option<String>,
     step: Option<Version>,
     /// Hooks that answer "wait" that many more times, when called.
     stubborn: Vec<(Hook, u32)>,
     called: Vec<String>,
+    /// Hooks and steps, in their order.
+    story: Vec<String>,
 }
 
 fn v(minor: u64) -> Version {
@@ -32,7 +34,7 @@ fn v(minor: u64) -> Version {
 }
 
 impl Model {
-    fn new(from: u64, to: u64, groups: &[(GroupKind, u64)]) -> Self {
+    fn new(from: u64, to: u64, groups: &[(WorkerKind, u64)]) -> Self {
         Self {
             target: v(to),
             control_plane: v(from),
@@ -42,6 +44,7 @@ impl Model {
             step: None,
             stubborn: Vec::new(),
             called: Vec::new(),
+            story: Vec::new(),
         }
     }
 
@@ -87,10 +90,16 @@ impl Model {
                     let answer = match stubborn {
                         Some((_, left)) => {
                             *left -= 1;
-                            HookAnswer::Blocked { retry_after_seconds: 5, message: String::new() }
+                            HookAnswer::Blocked {
+                                retry_after_seconds: 5,
+                                interval_seconds: 5,
+                                handlers: Vec::new(),
+                                message: String::new(),
+                            }
                         }
                         None => {
                             self.called.push(call.to_string());
+                            self.story.push(call.hook.to_string());
                             HookAnswer::Passed
                         }
                     };
@@ -116,10 +125,13 @@ impl Model {
                 check_control_plane_step(&self.control_plane, &decision.control_plane.version),
                 Ok(())
             );
-            self.control_plane = decision.control_plane.version.clone();
+            let to = &decision.control_plane.version;
+            self.story.push(format!("control plane {} -> {to}", self.control_plane));
+            self.control_plane = to.clone();
         }
         for (group, decided) in self.groups.iter_mut().zip(&decision.workers) {
             if effect(decided.version != group.1) {
+                self.story.push(format!("workers {} {} -> {}", decided.id, group.1, decided.version));
                 group.1 = decided.version.clone();
             }
         }
@@ -181,8 +193,8 @@ impl Model {
     }
 }
 
-const MD: GroupKind = GroupKind::MachineDeployment;
-const MP: GroupKind = GroupKind::MachinePool;
+const MD: WorkerKind = WorkerKind::MachineDeployment;
+const MP: WorkerKind = WorkerKind::MachinePool;
 
 #[test]
 fn every_pair_of_versions_with_every_shape_of_workers_and_a_crash_anywhere() {
@@ -192,7 +204,7 @@ fn every_pair_of_versions_with_every_shape_of_workers_and_a_crash_anywhere() {
             for lag in 0..=3u64.min(from - 28) {
                 let slow = from - lag;
                 let middle = from - lag / 2;
-                let shapes: [&[(GroupKind, u64)]; 3] =
+                let shapes: [&[(WorkerKind, u64)]; 3] =
                     [&[], &[(MD, slow)], &[(MD, slow), (MD, middle), (MP, from)]];
                 for shape in shapes.into_iter().filter(|shape| lag == 0 || !shape.is_empty()) {
                     let model = Model::new(from, to, shape);
@@ -221,6 +233,44 @@ fn every_pair_of_versions_with_every_shape_of_workers_and_a_crash_anywhere() {
         }
     }
     assert!(upgrades > 200, "{upgrades}");
+}
+
+/// What a plan says will happen: the hooks before each operation, the operation, the hooks after it.
+#[expect(clippy::unwrap_used, reason = "a request without a plan fails the test")]
+fn planned(from: u64, to: u64, groups: &[(WorkerKind, u64)]) -> Vec<String> {
+    let workers = groups
+        .iter()
+        .enumerate()
+        .map(|(index, (kind, minor))| windlass_plan::WorkerGroup::new(format!("{kind}/g{index}"), v(*minor)));
+    let request = PlanRequest::new(v(from), v(to))
+        .with_workers(workers)
+        .with_source(Source::versions((28..36).map(|minor| v(minor).to_string())));
+    let mut story = Vec::new();
+    for operation in plan(&request).unwrap().operations {
+        let (before, after): (Vec<String>, Vec<String>) =
+            operation.hooks.iter().map(ToString::to_string).partition(|hook| hook.starts_with("Before"));
+        story.extend(before);
+        story.push(operation.step.to_string());
+        story.extend(after);
+    }
+    story
+}
+
+#[test]
+fn what_happens_is_what_the_plan_says_hook_by_hook_and_step_by_step() {
+    for from in 28..36u64 {
+        for to in from..36 {
+            for lag in 0..=3u64.min(from - 28) {
+                let shapes: [&[(WorkerKind, u64)]; 3] =
+                    [&[], &[(MD, from - lag)], &[(MD, from - lag), (MD, from - lag / 2), (MP, from)]];
+                for shape in shapes {
+                    let mut model = Model::new(from, to, shape);
+                    model.run(|_| usize::MAX).unwrap();
+                    assert_eq!(model.story, planned(from, to, shape), "{from} to {to}, {shape:?}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -2,10 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "test helpers")]
 
 use windlass_api::hooks::Hook;
+use windlass_engine::pause::Pause;
 use windlass_engine::topology::{
-    ControlPlane, ControlPlanePhase, Decision, GroupAction, GroupKind, GroupObject, HookAnswer, HookAnswers,
-    Next, Observed, Outcome, PendingHooks, PlanSource, TopologyReconciled, WaitingOn, WorkerGroup, decide,
+    ControlPlane, ControlPlanePhase, Decision, GroupAction, GroupObject, HookAnswer, HookAnswers, Next,
+    Observed, Outcome, PendingHooks, PlanSource, TopologyReconciled, WorkerGroup, WorkerKind, decide,
 };
+use windlass_engine::waiting::WaitingOn;
 use windlass_plan::Source;
 use windlass_version::Version;
 
@@ -17,7 +19,7 @@ fn catalogue() -> PlanSource {
     PlanSource::Known(Source::versions((29..=36).map(|minor| format!("v1.{minor}.0"))))
 }
 
-fn group(kind: GroupKind, name: &str, version: &str) -> WorkerGroup {
+fn group(kind: WorkerKind, name: &str, version: &str) -> WorkerGroup {
     let object = GroupObject { name: format!("c-{name}"), version: Some(v(version)), upgrading: false };
     WorkerGroup {
         kind,
@@ -30,11 +32,11 @@ fn group(kind: GroupKind, name: &str, version: &str) -> WorkerGroup {
 }
 
 fn md(name: &str, version: &str) -> WorkerGroup {
-    group(GroupKind::MachineDeployment, name, version)
+    group(WorkerKind::MachineDeployment, name, version)
 }
 
 fn mp(name: &str, version: &str) -> WorkerGroup {
-    group(GroupKind::MachinePool, name, version)
+    group(WorkerKind::MachinePool, name, version)
 }
 
 fn rolling(mut group: WorkerGroup) -> WorkerGroup {
@@ -76,7 +78,15 @@ fn run(observed: &Observed, given: &[(Hook, HookAnswer)]) -> (Decision, Vec<Stri
 }
 
 fn blocked(hook: Hook) -> (Hook, HookAnswer) {
-    (hook, HookAnswer::Blocked { retry_after_seconds: 30, message: "busy".to_owned() })
+    (
+        hook,
+        HookAnswer::Blocked {
+            retry_after_seconds: 30,
+            interval_seconds: 30,
+            handlers: vec!["gate.e".to_owned()],
+            message: "busy".to_owned(),
+        },
+    )
 }
 
 fn failed(hook: Hook) -> (Hook, HookAnswer) {
@@ -354,6 +364,67 @@ fn rows_of_the_control_plane() {
             "AfterClusterUpgrade,AfterControlPlaneUpgrade",
         ),
         (
+            "a recorded step waits if the plan has workers go before it by now",
+            recorded(
+                cluster(
+                    "v1.32.0",
+                    "v1.33.0",
+                    vec![md("a", "v1.29.0")],
+                    &[AfterClusterUpgrade, AfterControlPlaneUpgrade],
+                ),
+                "v1.33.0",
+            ),
+            vec![],
+            "v1.32.0",
+            vec!["BeforeWorkersUpgrade v1.29.0 -> v1.32.0"],
+            "AfterClusterUpgrade,AfterWorkersUpgrade",
+        ),
+        (
+            "W1: workers that no step of the control plane has promised have their hooks too",
+            cluster("v1.32.0", "v1.33.0", vec![md("a", "v1.29.0")], &[]),
+            vec![],
+            "v1.32.0",
+            vec!["BeforeWorkersUpgrade v1.29.0 -> v1.32.0"],
+            "AfterWorkersUpgrade",
+        ),
+        (
+            "W1: and wait for them",
+            cluster("v1.33.0", "v1.33.0", vec![md("a", "v1.32.0")], &[AfterClusterUpgrade]),
+            vec![blocked(BeforeWorkersUpgrade)],
+            "v1.33.0",
+            vec!["BeforeWorkersUpgrade v1.32.0 -> v1.33.0"],
+            "AfterClusterUpgrade,AfterWorkersUpgrade,BeforeWorkersUpgrade",
+        ),
+        (
+            "W1: the hook after them is called, that of an upgrade which never began is not",
+            cluster("v1.33.0", "v1.33.0", vec![md("a", "v1.33.0")], &[AfterWorkersUpgrade]),
+            vec![],
+            "v1.33.0",
+            vec!["AfterWorkersUpgrade v1.33.0"],
+            "",
+        ),
+        (
+            "W1: not while no group may go",
+            cluster(
+                "v1.32.0",
+                "v1.33.0",
+                vec![WorkerGroup { in_topology: false, ..md("a", "v1.29.0") }],
+                &[],
+            ),
+            vec![],
+            "v1.32.0",
+            vec![],
+            "",
+        ),
+        (
+            "W2: a step of workers that the plan has lost is dropped with its hooks",
+            cluster("v1.31.0", "v1.33.0", vec![md("a", "v1.30.0")], &ALL_OF_A_STEP),
+            vec![],
+            "v1.32.0",
+            vec!["AfterControlPlaneUpgrade v1.31.0", "BeforeControlPlaneUpgrade v1.31.0 -> v1.32.0"],
+            "AfterClusterUpgrade,AfterControlPlaneUpgrade",
+        ),
+        (
             "AfterClusterUpgrade waits and stays pending",
             cluster("v1.33.0", "v1.33.0", vec![md("a", "v1.33.0")], &[AfterClusterUpgrade]),
             vec![blocked(AfterClusterUpgrade)],
@@ -490,7 +561,7 @@ fn rows_of_the_workers() {
             "6: one after the other",
             cluster("v1.33.0", "v1.33.0", vec![rolling(md("a", "v1.33.0")), md("b", "v1.32.0")], &at_step),
             vec![],
-            vec!["a kept".into(), "b waits: MachineDeployment/c-a to finish, 1 may upgrade at a time".into()],
+            vec!["a kept".into(), "b waits: MachineDeployment c-a to finish, 1 may upgrade at a time".into()],
         ),
         (
             "6: or as many as allowed, and MachinePools after them",
@@ -504,9 +575,9 @@ fn rows_of_the_workers() {
             vec![
                 "a v1.32.0 -> v1.33.0".into(),
                 "b v1.32.0 -> v1.33.0".into(),
-                "c waits: MachineDeployment/c-a, MachineDeployment/c-b to finish, 2 may upgrade at a time"
+                "c waits: MachineDeployment c-a, MachineDeployment c-b to finish, 2 may upgrade at a time"
                     .into(),
-                "d waits: MachineDeployment/c-a, MachineDeployment/c-b, MachineDeployment/c-c to finish, \
+                "d waits: MachineDeployment c-a, MachineDeployment c-b, MachineDeployment c-c to finish, \
                  MachinePools come after MachineDeployments"
                     .into(),
             ],
@@ -519,7 +590,7 @@ fn rows_of_the_workers() {
                 observed
             },
             vec![],
-            vec!["a waits: KubeadmControlPlane/c-cp to reach v1.33.0, it runs v1.32.0, v1.33.0".into()],
+            vec!["a waits: KubeadmControlPlane c-cp to reach v1.33.0, it runs v1.32.0, v1.33.0".into()],
         ),
         (
             "9: this group did the step already, another one has not",
@@ -549,7 +620,7 @@ fn a_group_that_left_the_topology_still_holds_the_control_plane() {
     assert_eq!(decision.workers, []);
     assert_eq!(
         decision.control_plane.waiting.unwrap().to_string(),
-        "MachineDeployment/c-old to reach v1.32.0"
+        "MachineDeployment c-old to reach v1.32.0"
     );
 }
 
@@ -586,6 +657,7 @@ fn the_condition_says_who_goes_where_and_what_holds_it() {
     assert_eq!(
         condition(&observed, &[]).1,
         "The Cluster is upgrading to v1.33.0\n  \
+         * The upgrade waits for KubeadmControlPlane c-cp to reach v1.30.0, it runs v1.29.0\n  \
          * KubeadmControlPlane is upgrading to v1.30.0 (v1.31.0, v1.32.0, v1.33.0 to follow)\n  \
          * MachineDeployment c-a will upgrade to v1.32.0, v1.33.0"
     );
@@ -594,6 +666,7 @@ fn the_condition_says_who_goes_where_and_what_holds_it() {
     assert_eq!(
         condition(&observed, &[]).1,
         "The Cluster is upgrading to v1.33.0\n  \
+         * The upgrade waits for MachineDeployment c-a to reach v1.33.0\n  \
          * MachineDeployment c-a is upgrading to v1.33.0\n  \
          * MachineDeployments c-b, c-c, c-d, ... (1 more) will upgrade to v1.33.0"
     );
@@ -613,7 +686,7 @@ fn the_condition_says_who_goes_where_and_what_holds_it() {
 #[test]
 fn other_outcomes_have_their_reasons() {
     for (outcome, reason) in [
-        (Outcome::Paused { by_spec: true, by_annotation: false }, "Paused"),
+        (Outcome::Paused(Pause { by_cluster: true, by_annotation: false }), "Paused"),
         (Outcome::Failed("no template".to_owned()), "ReconcileFailed"),
         (Outcome::Deleting { waiting: None }, "Deleting"),
         (Outcome::ClassNotReconciled { class: "quick".to_owned() }, "ClusterClassNotReconciled"),
@@ -622,4 +695,64 @@ fn other_outcomes_have_their_reasons() {
         assert_eq!((condition.status, condition.reason), (false, reason));
         assert!(!condition.message.is_empty());
     }
+}
+
+/// Name, what is observed, the answers, and reason and words of the one thing that is waited on.
+type Waits = (&'static str, Observed, Vec<(Hook, HookAnswer)>, Option<(&'static str, &'static str)>);
+
+#[test]
+fn the_whole_upgrade_waits_on_one_thing() {
+    let start = || cluster("v1.29.0", "v1.33.0", vec![md("a", "v1.29.0")], &[]);
+    let at_target = |groups| cluster("v1.33.0", "v1.33.0", groups, &[Hook::AfterClusterUpgrade]);
+    let mut rolling = md("b", "v1.33.0");
+    rolling.object.as_mut().unwrap().upgrading = true;
+    let deferred = WorkerGroup { defer: true, ..md("a", "v1.32.0") };
+    let rows: Vec<Waits> = vec![
+        (
+            "what has to be repaired comes first",
+            start(),
+            vec![failed(Hook::BeforeClusterUpgrade)],
+            Some(("HookFailed", "BeforeClusterUpgrade failed: down")),
+        ),
+        (
+            "then extensions",
+            start(),
+            vec![blocked(Hook::BeforeClusterUpgrade)],
+            Some(("WaitingForHook", "BeforeClusterUpgrade: busy")),
+        ),
+        (
+            "then the control plane",
+            start(),
+            vec![],
+            Some((
+                "WaitingForControlPlaneUpgrade",
+                "KubeadmControlPlane c-cp to reach v1.30.0, it runs v1.29.0",
+            )),
+        ),
+        (
+            "then the groups that are on their way",
+            at_target(vec![deferred.clone(), rolling]),
+            vec![],
+            Some(("WaitingForWorkersUpgrade", "MachineDeployment c-b to reach v1.33.0")),
+        ),
+        (
+            "then what keeps a group back",
+            at_target(vec![deferred]),
+            vec![],
+            Some(("UpgradeDeferred", "removal of annotation topology.cluster.x-k8s.io/defer-upgrade")),
+        ),
+        ("nothing at the end", at_target(vec![md("a", "v1.33.0")]), vec![], None),
+    ];
+    for (name, observed, answers, expected) in rows {
+        let (decision, _) = run(&observed, &answers);
+        let outcome = Outcome::Decided { observed: &observed, decision: &decision };
+        let waiting = outcome.waiting();
+        let said = waiting.as_ref().map(|on| (on.reason(), on.to_string()));
+        let expected = expected.map(|(reason, words)| (reason, words.to_owned()));
+        assert_eq!(said, expected, "{name}");
+        let message = TopologyReconciled::of(&outcome).message;
+        assert!(said.is_none_or(|(_, words)| message.contains(&words)), "{name}: {message}");
+    }
+    let paused = Outcome::Paused(Pause { by_cluster: true, by_annotation: false });
+    assert!(!paused.tells_waiting() && paused.waiting().is_none(), "a pause does not end a wait");
 }

@@ -10,16 +10,16 @@ use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, error};
+use windlass_api::GoDuration;
 
 use crate::extension::Route;
-use crate::go_duration;
 use crate::handler::{Context, Encoded};
 
 /// The message for a request that is too large to be read.
 pub(crate) const TOO_LARGE: &str = "request could not be read: the body is larger than 20 MiB";
 /// The message for a handler that panics. Fixed, because the text of a panic may hold addresses and secrets.
 const PANICKED: &str = "the handler panicked; see the log of the extension";
-/// The answer must reach the caller before the caller gives up, or nobody reads it.
+/// The answer must reach the caller before the caller gives up, or it is never read.
 const MOST_TIME_FOR_THE_WAY_BACK: Duration = Duration::from_millis(250);
 
 /// Calls a handler and turns whatever happens into an answer.
@@ -55,7 +55,7 @@ pub(crate) fn failure(route: &Route, message: &str) -> Response<Bytes> {
     respond(route.handle.failure(message))
 }
 
-/// A short text for whoever looks at the server with a browser or curl.
+/// A short message for a person who opens the server with a browser or curl.
 pub(crate) fn plain(status: StatusCode, text: &'static str) -> Response<Bytes> {
     with_type(status, "text/plain; charset=utf-8", Bytes::from_static(text.as_bytes()))
 }
@@ -110,7 +110,8 @@ impl Deadline {
 fn timeout_in(query: &str) -> Option<Duration> {
     let (_, value) =
         query.split('&').filter_map(|pair| pair.split_once('=')).find(|(name, _)| *name == "timeout")?;
-    go_duration::parse(value).filter(|timeout| !timeout.is_zero())
+    let timeout: GoDuration = value.parse().ok()?;
+    timeout.to_std().filter(|timeout| !timeout.is_zero())
 }
 
 async fn unless_it_panics<T>(future: impl Future<Output = T>) -> Result<T, String> {

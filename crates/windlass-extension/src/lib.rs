@@ -40,7 +40,6 @@
 
 mod answer;
 mod extension;
-mod go_duration;
 mod handler;
 mod manifest;
 pub mod patch;

@@ -24,7 +24,6 @@ spec:
 
 #[cfg(test)]
 mod tests {
-    use windlass_api::label_selector::LabelSelector;
     use windlass_api::runtime::ExtensionConfig;
 
     use super::*;
@@ -33,11 +32,10 @@ mod tests {
     fn the_manifest_is_an_extension_config() {
         let manifest = extension_config("gate", "https://127.0.0.1:9443/base", Some("PEM"));
         let config: ExtensionConfig = serde_saphyr::from_str(&manifest).unwrap();
-        assert_eq!(config.kind, "ExtensionConfig");
-        assert_eq!(config.metadata.name, "gate");
+        assert_eq!(config.name(), "gate");
         assert_eq!(config.spec.client_config.url.as_deref(), Some("https://127.0.0.1:9443/base"));
         assert_eq!(config.spec.client_config.ca_bundle.as_pem(), b"PEM");
-        assert_eq!(config.spec.namespace_selector, Some(LabelSelector::default()));
+        assert_eq!(config.spec.namespace_selector, Some(Default::default()));
 
         let trusting: ExtensionConfig =
             serde_saphyr::from_str(&extension_config("gate", "https://gate.example", None)).unwrap();

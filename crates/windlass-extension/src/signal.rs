@@ -4,7 +4,7 @@ use std::future::Future;
 
 /// A future that completes when the process is asked to end: on SIGTERM, or on Ctrl-C.
 ///
-/// The signals are caught from this call on, not from the first `await`: call it before telling anybody that
+/// The signals are caught from this call on, not from the first `await`: call it before announcing that
 /// the process runs. A signal that cannot be caught ends the process the hard way, as without this.
 ///
 /// # Panics

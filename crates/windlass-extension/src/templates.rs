@@ -25,7 +25,7 @@ use windlass_api::hooks::{
 };
 use windlass_api::object::Object;
 
-use crate::patch;
+use crate::patch::{self, pointer};
 pub use crate::variables::{VariableError, Variables};
 
 /// Answers GeneratePatches: hands every template to the function and returns what it changed as JSON patches.
@@ -89,21 +89,20 @@ impl Template<'_> {
     /// # Errors
     ///
     /// When something on the way is neither an object nor an existing item of a list.
-    pub fn set(&mut self, pointer: &str, value: impl Into<Value>) -> Result<(), TemplateError> {
-        let nowhere = || TemplateError::Pointer { pointer: pointer.to_owned() };
-        let keys = pointer.strip_prefix('/').ok_or_else(nowhere)?.split('/');
+    pub fn set(&mut self, at: &str, value: impl Into<Value>) -> Result<(), TemplateError> {
+        let nowhere = || TemplateError::Pointer { pointer: at.to_owned() };
+        let names = pointer::names(at).filter(|names| !names.is_empty()).ok_or_else(nowhere)?;
         let mut root = Value::Object(std::mem::take(self.object.as_map_mut()));
-        let place =
-            keys.map(|key| key.replace("~1", "/").replace("~0", "~")).try_fold(&mut root, |at, key| {
-                if at.is_null() {
-                    *at = Value::Object(Map::new());
-                }
-                match at {
-                    Value::Object(fields) => Some(fields.entry(key).or_insert(Value::Null)),
-                    Value::Array(items) => items.get_mut(key.parse::<usize>().ok()?),
-                    _ => None,
-                }
-            });
+        let place = names.into_iter().try_fold(&mut root, |at, name| {
+            if at.is_null() {
+                *at = Value::Object(Map::new());
+            }
+            match at {
+                Value::Object(fields) => Some(fields.entry(name).or_insert(Value::Null)),
+                Value::Array(items) => items.get_mut(name.parse::<usize>().ok()?),
+                _ => None,
+            }
+        });
         let found = place.map(|place| *place = value.into());
         if let Value::Object(fields) = root {
             *self.object.as_map_mut() = fields;

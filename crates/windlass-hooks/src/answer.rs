@@ -28,7 +28,15 @@ impl<R> Answer<R> {
         }
     }
 
-    /// Whether nobody answered.
+    /// The same with something else made of the answer.
+    pub fn map<T>(self, make: impl FnOnce(R) -> T) -> Answer<T> {
+        match self {
+            Self::Given(response) => Answer::Given(make(response)),
+            Self::Ignored(failure) => Answer::Ignored(failure),
+        }
+    }
+
+    /// Whether the handler was not reached.
     pub fn is_ignored(&self) -> bool {
         matches!(self, Self::Ignored(_))
     }
@@ -41,10 +49,11 @@ pub struct Answers<R> {
     /// All answers in one: success, the lowest retry time that is not 0, and all messages. Fields of
     /// particular hooks are empty.
     pub response: R,
-    /// What each handler said, in the order in which they were called. Empty if nobody was called.
+    /// What each handler said, in the order in which they were called. Empty if none was called.
     pub handlers: Vec<HandlerAnswer>,
-    /// Whether nobody was called because an earlier wait is not over.
+    /// Whether no handler was called because an earlier wait is not over.
     pub waiting: bool,
+    wait: Option<Waiting>,
 }
 
 /// What one of several handlers said.
@@ -63,12 +72,18 @@ pub struct HandlerAnswer {
 impl<R: HookResponse> Answers<R> {
     pub(crate) fn collect(handlers: Vec<HandlerAnswer>) -> Self {
         let (retry, message) = aggregate(&handlers);
-        Self { response: response(retry, message), handlers, waiting: false }
+        let wait = (retry > 0).then(|| Waiting {
+            retry_after_seconds: retry,
+            interval_seconds: retry,
+            handlers: asking(&handlers).map(|answer| answer.handler.to_string()).collect(),
+            message: message.clone(),
+        });
+        Self { response: response(retry, message), handlers, waiting: false, wait }
     }
 
     pub(crate) fn still_waiting(waiting: Waiting) -> Self {
-        let response = response(waiting.retry_after_seconds, waiting.message);
-        Self { response, handlers: Vec::new(), waiting: true }
+        let response = response(waiting.retry_after_seconds, waiting.message.clone());
+        Self { response, handlers: Vec::new(), waiting: true, wait: Some(waiting) }
     }
 
     /// Handlers that were not reached and whose failure policy says not to mind.
@@ -83,9 +98,8 @@ impl<R: HookResponse> Answers<R> {
 
     /// The wait that the handlers ask for, if they do.
     pub fn wait(&self) -> Option<Waiting> {
-        let seconds = self.response.retry_after_seconds().and_then(|seconds| u32::try_from(seconds).ok())?;
-        let message = self.response.message().to_owned();
-        (seconds > 0).then_some(Waiting { retry_after_seconds: seconds, message })
+        // Not every hook may ask to wait.
+        self.wait.clone().filter(|_| self.response.retry_after_seconds().is_some())
     }
 }
 
@@ -110,7 +124,7 @@ fn response<R: HookResponse>(retry: u32, message: String) -> R {
 
 /// The lowest retry time that is not 0, and the messages, which name their handler if there are several.
 fn aggregate(handlers: &[HandlerAnswer]) -> (u32, String) {
-    let retry = handlers.iter().map(|answer| answer.retry_after_seconds).filter(|&retry| retry > 0).min();
+    let retry = asking(handlers).map(|answer| answer.retry_after_seconds).min();
     let messages = handlers.iter().filter(|answer| !answer.message.is_empty()).map(|answer| {
         if handlers.len() > 1 {
             format!("{}: {}", answer.handler, answer.message)
@@ -119,6 +133,11 @@ fn aggregate(handlers: &[HandlerAnswer]) -> (u32, String) {
         }
     });
     (retry.unwrap_or(0), messages.collect::<Vec<_>>().join(", "))
+}
+
+/// The answers that ask to wait.
+fn asking(handlers: &[HandlerAnswer]) -> impl Iterator<Item = &HandlerAnswer> {
+    handlers.iter().filter(|answer| answer.retry_after_seconds > 0)
 }
 
 #[cfg(test)]

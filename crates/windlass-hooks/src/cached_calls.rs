@@ -1,6 +1,5 @@
 //! Calls whose answers are good for a while: upgrade plans and variables.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_api::hooks::{
@@ -11,7 +10,6 @@ use windlass_api::hooks::{
 use crate::answer::Answer;
 use crate::cache::{ExpiringCache, ObjectKey, ResponseKey};
 use crate::client::HookClient;
-use crate::clock::Clock;
 use crate::error::CallError;
 use crate::registry::Registration;
 
@@ -24,11 +22,8 @@ pub(crate) struct ResponseCaches {
 }
 
 impl ResponseCaches {
-    pub(crate) fn new(clock: &Arc<dyn Clock>) -> Self {
-        Self {
-            plans: ExpiringCache::new(Arc::clone(clock)),
-            variables: ExpiringCache::new(Arc::clone(clock)),
-        }
+    pub(crate) fn new() -> Self {
+        Self { plans: ExpiringCache::new(), variables: ExpiringCache::new() }
     }
 }
 

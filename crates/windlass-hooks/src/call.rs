@@ -1,6 +1,5 @@
 //! One request, one answer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,13 +12,12 @@ use windlass_api::HandlerName;
 use windlass_api::hooks::{HookResponse, HookType, ResponseStatus, decode_lenient};
 use windlass_api::runtime::ClientConfig;
 
-use crate::clock::Clock;
 use crate::error::{CallFailure, clip_message};
 use crate::metrics::Metrics;
 use crate::transport::{BoxTransport, Endpoint, MAX_BODY_BYTES, TransportError};
 use crate::url::hook_url;
 
-/// Answers beyond this size are decoded on a thread where nobody else waits.
+/// Answers beyond this size are decoded on a thread where no other request waits.
 const DECODE_ELSEWHERE_BYTES: usize = 256 * 1024;
 
 /// Calls one place and counts it.
@@ -27,7 +25,6 @@ const DECODE_ELSEWHERE_BYTES: usize = 256 * 1024;
 pub(crate) struct Caller {
     pub(crate) transport: BoxTransport,
     pub(crate) metrics: Metrics,
-    pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// Where a call goes and how long it may take.
@@ -49,7 +46,7 @@ impl Caller {
         let host = url.authority().map(|authority| authority.as_str().to_owned()).unwrap_or_default();
         let request = encode(url, request, target.endpoint)?;
 
-        let started = self.clock.now();
+        let started = Instant::now();
         let deadline = Instant::now() + target.timeout;
         let exchange = exchange::<H::Response>(self.transport.clone(), request);
         let (code, result) = match timeout_at(deadline, exchange).await {
@@ -57,7 +54,7 @@ impl Caller {
             Err(_) => (None, Err(CallFailure::TimedOut { timeout: target.timeout })),
         };
         let status = result.as_ref().ok().map(HookResponse::status);
-        self.metrics.observe(H::HOOK, &host, code, status, self.clock.now() - started);
+        self.metrics.observe(H::HOOK, &host, code, status, started.elapsed());
         check(result?)
     }
 }
@@ -96,7 +93,7 @@ async fn exchange<R: HookResponse>(
 
 async fn answer<R: HookResponse>(response: Response<Bytes>) -> Result<R, CallFailure> {
     let (head, body) = response.into_parts();
-    // Redirects are failures like any other: whoever can answer them could send us anywhere.
+    // Redirects are failures like any other: the extension could send us anywhere.
     if head.status != StatusCode::OK {
         return Err(CallFailure::http_status(head.status.as_u16(), &body));
     }

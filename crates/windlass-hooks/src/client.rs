@@ -6,14 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::Instrument;
-use windlass_api::RegisteredName;
 use windlass_api::hooks::{FailurePolicy, Hook, HookRequest, HookType, RetryResponse};
 
 use crate::answer::{Answer, Answers, HandlerAnswer};
 use crate::cache::{BlockingCache, BlockingKey, ObjectKey};
 use crate::cached_calls::ResponseCaches;
 use crate::call::{Caller, Target};
-use crate::clock::{Clock, TokioClock};
 use crate::discovery::DEFAULT_TIMEOUT;
 use crate::error::CallError;
 use crate::metrics::Metrics;
@@ -40,7 +38,6 @@ impl HookClient {
         HookClientBuilder {
             transport,
             namespaces: Arc::new(BTreeMap::new()),
-            clock: Arc::new(TokioClock),
             metrics: Metrics::new(),
             registry: Registry::new(),
             discovery_timeout: DEFAULT_TIMEOUT,
@@ -62,9 +59,16 @@ impl HookClient {
     /// # Errors
     ///
     /// When that is not known yet, or a selector needs labels that cannot be looked up.
-    pub async fn handlers(&self, hook: Hook, namespace: &str) -> Result<Vec<RegisteredName>, CallError> {
-        let matching = self.matching(hook, namespace).await?;
-        Ok(matching.iter().map(|handler| handler.name.clone()).collect())
+    pub async fn handlers(&self, hook: Hook, namespace: &str) -> Result<Vec<Arc<Registration>>, CallError> {
+        self.check_warm(hook)?;
+        let mut labels = None;
+        let mut matching = Vec::new();
+        for handler in self.0.registry.handlers(hook) {
+            if self.is_for(&handler, namespace, &mut labels).await? {
+                matching.push(handler);
+            }
+        }
+        Ok(matching)
     }
 
     /// Calls every handler of a hook that is for a namespace, one after the other. If there is none, that is
@@ -79,14 +83,14 @@ impl HookClient {
         request: &H::Request,
     ) -> Result<Answers<H::Response>, CallError> {
         let mut answers = Vec::new();
-        for handler in self.matching(H::HOOK, namespace).await? {
+        for handler in self.handlers(H::HOOK, namespace).await? {
             let answer = self.call::<H>(&handler, request.clone()).await?;
             answers.push(HandlerAnswer::of(handler.name.clone(), &answer));
         }
         Ok(Answers::collect(answers))
     }
 
-    /// As [`call_all`](Self::call_all), but while a wait that handlers asked for is not over, nobody is called
+    /// As [`call_all`](Self::call_all), but while a wait that handlers asked for is not over, no handler is called
     /// and the rest of the wait is the answer. The namespace is that of the object in the key.
     ///
     /// # Errors
@@ -153,8 +157,12 @@ impl HookClient {
         Ok(handler)
     }
 
-    /// Calls a handler that is known to be the right one.
-    pub(crate) async fn call<H: HookType>(
+    /// Calls a handler that [`handlers`](Self::handlers) has found, without looking it up again.
+    ///
+    /// # Errors
+    ///
+    /// It failed in a way that is not ignored.
+    pub async fn call<H: HookType>(
         &self,
         handler: &Registration,
         request: H::Request,
@@ -185,18 +193,6 @@ impl HookClient {
                 Err(CallError::Failed { hook: H::HOOK, handler: handler.name.clone(), failure })
             }
         }
-    }
-
-    async fn matching(&self, hook: Hook, namespace: &str) -> Result<Vec<Arc<Registration>>, CallError> {
-        self.check_warm(hook)?;
-        let mut labels = None;
-        let mut matching = Vec::new();
-        for handler in self.0.registry.handlers(hook) {
-            if self.is_for(&handler, namespace, &mut labels).await? {
-                matching.push(handler);
-            }
-        }
-        Ok(matching)
     }
 
     /// Labels are looked up when a selector needs them, and only once for all selectors.
@@ -236,7 +232,6 @@ impl fmt::Debug for HookClient {
 pub struct HookClientBuilder {
     transport: BoxTransport,
     namespaces: Arc<dyn NamespaceLabels>,
-    clock: Arc<dyn Clock>,
     metrics: Metrics,
     registry: Registry,
     discovery_timeout: Duration,
@@ -247,13 +242,6 @@ impl HookClientBuilder {
     #[must_use]
     pub fn namespaces(mut self, namespaces: impl NamespaceLabels) -> Self {
         self.namespaces = Arc::new(namespaces);
-        self
-    }
-
-    /// The clock that caches expire by. Without it, that of the runtime, which follows paused time.
-    #[must_use]
-    pub fn clock(mut self, clock: impl Clock) -> Self {
-        self.clock = Arc::new(clock);
         self
     }
 
@@ -280,11 +268,11 @@ impl HookClientBuilder {
 
     /// The client.
     pub fn build(self) -> HookClient {
-        let Self { transport, namespaces, clock, metrics, registry, discovery_timeout } = self;
+        let Self { transport, namespaces, metrics, registry, discovery_timeout } = self;
         HookClient(Arc::new(Shared {
-            responses: ResponseCaches::new(&clock),
-            blocking: BlockingCache::new(Arc::clone(&clock)),
-            caller: Caller { transport, metrics, clock },
+            responses: ResponseCaches::new(),
+            blocking: BlockingCache::new(),
+            caller: Caller { transport, metrics },
             registry,
             namespaces,
             discovery_timeout,

@@ -185,11 +185,11 @@ impl DiscoveryError {
 pub enum NotReadyReason {
     /// The ExtensionConfig cannot work as it is.
     Misconfigured,
-    /// Nobody answers there.
+    /// Nothing answers there.
     Unreachable,
-    /// Somebody answers there who is not trusted, or does not trust us.
+    /// A server answers there that is not trusted, or does not trust us.
     Untrusted,
-    /// Somebody is there and does not answer in time.
+    /// A server is there and does not answer in time.
     TimedOut,
     /// Not 200.
     HttpStatus,

@@ -19,7 +19,7 @@ const MAX_MESSAGE_BYTES: usize = 3_000;
 /// Why a hook could not be called, or what its handler answered instead of success.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The process has just started and does not know yet which handlers there are. Calling nobody now
+    /// The process has just started and does not know yet which handlers there are. Calling none now
     /// would let something pass that a handler wants to hold.
     #[error("hook {:?}: extensions have not been discovered yet", .hook.group_hook())]
     NotWarm {
@@ -42,7 +42,7 @@ pub enum CallError {
         /// What was asked for.
         called: Hook,
     },
-    /// Nobody knows whether the handler is for the namespace. Not the same as "no".
+    /// It is unknown whether the handler is for the namespace. Not the same as "no".
     #[error("cannot look up the labels of namespace {namespace:?}: {reason}")]
     NamespaceLookup {
         /// The namespace.

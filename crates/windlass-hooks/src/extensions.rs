@@ -27,11 +27,11 @@ impl HookClient {
         client_identity: Option<&ClientIdentity>,
     ) -> Result<Vec<HandlerStatus>, DiscoveryError> {
         let client_config = &config.spec.client_config;
-        let endpoint = Endpoint::new(config.metadata.name.as_str(), client_config.ca_bundle.clone())
+        let endpoint = Endpoint::new(config.name(), client_config.ca_bundle.clone())
             .with_client_identity(client_identity.cloned());
         let timeout = self.0.discovery_timeout;
         let target = Target { client_config, endpoint: &endpoint, handler: None, timeout };
-        let span = tracing::debug_span!("discovery", extension = config.metadata.name);
+        let span = tracing::debug_span!("discovery", extension = config.name());
         let request = DiscoveryRequest::default();
         let response = self.0.caller.call::<Discovery>(target, &request).instrument(span).await?;
         Ok(check_handlers(config, &response.handlers)?)
@@ -55,7 +55,7 @@ impl HookClient {
             Ok(handlers)
         });
         if let Err(error) = &registered {
-            tracing::warn!(extension = config.metadata.name, reason = %error.reason(), %error, "not ready");
+            tracing::warn!(extension = config.name(), reason = %error.reason(), %error, "not ready");
             self.registry().not_ready(config, error.clone(), client_identity);
         }
         registered
@@ -78,12 +78,12 @@ impl HookClient {
                 let client = self.clone();
                 running.spawn(async move {
                     let result = client.refresh(&config, identity).await;
-                    (config.metadata.name, result)
+                    (config.name().to_owned(), result)
                 });
             }
             match running.join_next().await {
                 Some(Ok((name, result))) => drop(results.insert(name, result)),
-                // Cannot happen: nothing in there panics, and nobody cancels it. The name is lost with it.
+                // Cannot happen: nothing in there panics, and it is never cancelled. The name is lost with it.
                 Some(Err(error)) => tracing::error!(%error, "discovery of an extension was cut off"),
                 None => break,
             }

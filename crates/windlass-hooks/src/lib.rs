@@ -5,7 +5,7 @@
 //!   ([`call_all`](HookClient::call_all), [`call_one`](HookClient::call_one), cached ones)
 //! - [`Registry`]: which handlers there are, and which extensions are ready
 //! - [`transport`]: HTTPS, in process, recorded, replayed; all of them `tower` services
-//! - [`cache`], [`metrics`], [`url`], [`discovery`]: the parts, for whoever needs only one of them
+//! - [`cache`], [`metrics`], [`url`], [`discovery`]: the parts, for callers that need only one of them
 //!
 //! An extension that is down, slow or wrong affects only the calls that need it. Failures have texts that do
 //! not change from one try to the next, because they end up in conditions.
@@ -51,20 +51,19 @@ pub mod cache;
 mod cached_calls;
 mod call;
 mod client;
-mod clock;
 pub mod discovery;
 mod error;
 mod extensions;
 pub mod metrics;
 mod namespaces;
 mod registry;
+pub mod tls;
 pub mod transport;
 pub mod url;
 
 pub use crate::answer::{Answer, Answers, HandlerAnswer};
 pub use crate::cached_calls::UpgradePlanError;
 pub use crate::client::{HookClient, HookClientBuilder};
-pub use crate::clock::{Clock, TokioClock};
 pub use crate::discovery::{DiscoveryError, NotReadyReason};
 pub use crate::error::{CallError, CallFailure};
 pub use crate::metrics::Metrics;

@@ -15,7 +15,7 @@ pub type LabelsFuture<'a> =
 pub trait NamespaceLabels: Send + Sync + 'static {
     /// The labels of a namespace.
     ///
-    /// A namespace that does not exist is an error, not a namespace without labels: calling nobody would let
+    /// A namespace that does not exist is an error, not a namespace without labels: calling no handler would let
     /// something pass that an extension wants to hold.
     fn labels<'a>(&'a self, namespace: &'a str) -> LabelsFuture<'a>;
 }

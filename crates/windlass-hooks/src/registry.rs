@@ -27,7 +27,7 @@ struct State {
 
 #[derive(Debug)]
 struct Extension {
-    uid: String,
+    uid: Option<String>,
     generation: Option<i64>,
     handlers: Vec<Arc<Registration>>,
     readiness: Readiness,
@@ -116,11 +116,9 @@ impl Registry {
         error: DiscoveryError,
         client_identity: Option<ClientIdentity>,
     ) {
-        let known = self.read().extensions.get(&config.metadata.name).is_some_and(|e| !e.handlers.is_empty());
-        let handlers = match &config.status {
-            Some(status) if !known => registrations(config, &status.handlers, client_identity).ok(),
-            _ => None,
-        };
+        let known = self.read().extensions.get(config.name()).is_some_and(|e| !e.handlers.is_empty());
+        let handlers =
+            if known { None } else { registrations(config, &config.status.handlers, client_identity).ok() };
         self.update(config, handlers, Readiness::NotReady(error));
     }
 
@@ -163,7 +161,7 @@ impl Registry {
     ) {
         let metadata = &config.metadata;
         let mut state = self.write();
-        let before = state.extensions.get(&metadata.name);
+        let before = state.extensions.get(config.name());
         // Two reconciles may overtake each other. An object that was created anew starts again at 1.
         if before.is_some_and(|known| known.uid == metadata.uid && known.generation > metadata.generation) {
             return;
@@ -173,7 +171,7 @@ impl Registry {
         let changed = !old.iter().map(|handler| handler.essence()).eq(handlers.iter().map(|h| h.essence()));
         let extension =
             Extension { uid: metadata.uid.clone(), generation: metadata.generation, handlers, readiness };
-        state.extensions.insert(metadata.name.clone(), extension);
+        state.extensions.insert(config.name().to_owned(), extension);
         state.epoch += u64::from(changed);
     }
 
@@ -206,28 +204,27 @@ fn registrations(
     client_identity: Option<ClientIdentity>,
 ) -> Result<Vec<Arc<Registration>>, RegistrationError> {
     let ExtensionConfig { metadata, spec, .. } = config;
-    let error = |problem: String| RegistrationError { extension: metadata.name.clone(), problem };
-    let selector = Selector::compile(spec.namespace_selector.as_ref()).map_err(|violations| {
-        let texts: Vec<_> = violations.iter().map(ToString::to_string).collect();
-        error(format!("namespaceSelector: {}", texts.join("; ")))
-    })?;
+    let error = |problem: String| RegistrationError { extension: config.name().to_owned(), problem };
+    let selector = Selector::compile(spec.namespace_selector.as_ref())
+        .map_err(|problem| error(format!("namespaceSelector: {problem}")))?;
     // A wrong address would be found at each call; better once, here.
     hook_url(&spec.client_config, Hook::Discovery, None, DEFAULT_TIMEOUT)
         .map_err(|problem: UrlError| error(problem.to_string()))?;
     let client_config = Arc::new(spec.client_config.clone());
-    let endpoint = Endpoint::new(metadata.name.as_str(), spec.client_config.ca_bundle.clone())
+    let endpoint = Endpoint::new(config.name(), spec.client_config.ca_bundle.clone())
         .with_client_identity(client_identity);
     let settings = Arc::new(spec.settings.clone());
-    let revision: Arc<str> = match metadata.resource_version.as_str() {
-        "" => metadata.generation.unwrap_or_default().to_string().into(),
-        version => version.into(),
+    // An ExtensionConfig from a file has no resourceVersion, and mostly no generation either: it never changes.
+    let revision: Arc<str> = match &metadata.resource_version {
+        Some(version) => version.as_str().into(),
+        None => metadata.generation.unwrap_or(0).to_string().into(),
     };
     let registration = |handler: &HandlerStatus| {
         let name: RegisteredName = handler
             .name
             .parse()
             .map_err(|problem: windlass_api::handler_name::HandlerNameError| error(problem.to_string()))?;
-        if name.extension_config() != metadata.name {
+        if name.extension_config() != config.name() {
             return Err(error(format!("handler {:?} belongs to another extension", handler.name)));
         }
         let hook = handler
@@ -313,7 +310,7 @@ mod tests {
     }
 
     fn register(registry: &Registry, config: &ExtensionConfig) -> Result<(), RegistrationError> {
-        registry.register(config, &config.status.as_ref().unwrap().handlers, None)
+        registry.register(config, &config.status.handlers, None)
     }
 
     fn names(registry: &Registry, hook: Hook) -> Vec<String> {
@@ -382,7 +379,7 @@ mod tests {
         register(&registry, &config("e", 1, &[("old.e", "UpdateMachine")])).unwrap();
         assert_eq!(names(&registry, Hook::UpdateMachine), ["new.e"]);
         let mut recreated = config("e", 1, &[("recreated.e", "UpdateMachine")]);
-        recreated.metadata.uid = "other".to_owned();
+        recreated.metadata.uid = Some("other".to_owned());
         register(&registry, &recreated).unwrap();
         assert_eq!(names(&registry, Hook::UpdateMachine), ["recreated.e"]);
     }
@@ -393,7 +390,7 @@ mod tests {
         let mut config = config("e", 1, &[("a.e", "UpdateMachine")]);
         register(&registry, &config).unwrap();
         let epoch = registry.epoch();
-        config.metadata.resource_version = "8".to_owned();
+        config.metadata.resource_version = Some("8".to_owned());
         register(&registry, &config).unwrap();
         registry.not_ready(&config, down(), None);
         assert_eq!(registry.epoch(), epoch);

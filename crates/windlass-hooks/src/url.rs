@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use http::uri::{Authority, Scheme, Uri};
-use windlass_api::HandlerName;
 use windlass_api::hooks::Hook;
 use windlass_api::runtime::{ClientConfig, ServiceReference};
+use windlass_api::{GoDuration, HandlerName};
 
 /// The URL at which a hook of an extension is called. Discovery has no handler.
 ///
@@ -37,9 +37,14 @@ pub fn hook_url(
     Uri::builder()
         .scheme(Scheme::HTTPS)
         .authority(authority)
-        .path_and_query(format!("{path}?timeout={}", go_duration(timeout)))
+        .path_and_query(format!("{path}?{}", timeout_query(timeout)))
         .build()
         .map_err(|error| UrlError::Invalid { url: format!("{prefix}{path}"), reason: error.to_string() })
+}
+
+/// The query that tells an extension how long its caller waits: a Go duration, escaped where it has a micro sign.
+pub fn timeout_query(timeout: Duration) -> String {
+    format!("timeout={}", GoDuration::from(timeout)).replace('µ', "%C2%B5")
 }
 
 /// Why an extension cannot be called at its address.
@@ -110,15 +115,6 @@ fn clean(path: &str) -> String {
         }
     }
     format!("/{}", segments.join("/"))
-}
-
-/// A duration as Go writes it. Extensions that look at the timeout parse that syntax.
-fn go_duration(duration: Duration) -> String {
-    if duration.subsec_millis() == 0 {
-        format!("{}s", duration.as_secs())
-    } else {
-        format!("{}ms", duration.as_millis())
-    }
 }
 
 #[cfg(test)]
@@ -213,8 +209,17 @@ mod tests {
 
     #[test]
     fn timeouts_are_written_as_go_does() {
-        for (milliseconds, text) in [(10_000, "10s"), (1_000, "1s"), (500, "500ms"), (1_500, "1500ms")] {
-            assert_eq!(go_duration(Duration::from_millis(milliseconds)), text);
+        let cases = [
+            (10_000_000, "10s"),
+            (1_000_000, "1s"),
+            (500_000, "500ms"),
+            (1_500_000, "1.5s"),
+            (5, "5%C2%B5s"),
+        ];
+        for (microseconds, text) in cases {
+            let timeout = Duration::from_micros(microseconds);
+            let url = hook_url(&by_url("https://h"), Hook::Discovery, None, timeout);
+            assert_eq!(url.unwrap().query(), Some(format!("timeout={text}").as_str()));
         }
     }
 

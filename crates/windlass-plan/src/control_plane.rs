@@ -131,7 +131,7 @@ pub(crate) fn read_plan(
     read
 }
 
-/// Checks a chain that somebody else made against every rule for control plane plans.
+/// Checks a chain that an extension or a user made against every rule for control plane plans.
 pub(crate) fn check_given(
     from: &Version,
     target: &Version,

@@ -211,7 +211,8 @@ fn why_stop(from: &Version, stop: &Version, target: &Version, coming: &[&Version
 }
 
 /// Puts the lifecycle hooks around the operations. `BeforeClusterUpgrade` comes before the first control
-/// plane step of an upgrade, the workers hooks around each run of worker steps at one version.
+/// plane step of an upgrade, the workers hooks around each run of worker steps at one version, and
+/// `AfterClusterUpgrade` after the last step of an upgrade that `BeforeClusterUpgrade` began.
 fn place_hooks(passed: HooksPassed, operations: &mut [Operation]) {
     use UpgradeHook::*;
     let HooksPassed {
@@ -242,7 +243,8 @@ fn place_hooks(passed: HooksPassed, operations: &mut [Operation]) {
                 }
             }
         }
-        if index == last {
+        // It is called at the end of what BeforeClusterUpgrade began, and of nothing else.
+        if index == last && cluster_started {
             hooks.push(AfterClusterUpgrade);
         }
     }

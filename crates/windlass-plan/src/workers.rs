@@ -99,7 +99,7 @@ pub(crate) fn slowest<'a>(control_plane: &Version, groups: &'a [WorkerGroup]) ->
     })
 }
 
-/// Checks a workers plan that somebody else made against every rule for workers plans.
+/// Checks a workers plan that an extension or a user made against every rule for workers plans.
 pub(crate) fn check_given(
     control_plane: &Version,
     target: &Version,

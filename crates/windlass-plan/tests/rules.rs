@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a failing helper fails the test")]
 
-use windlass_plan::{PlanRequest, Source, UpgradePlan, Violation, WorkerGroup, plan};
+use windlass_plan::{HooksPassed, PlanRequest, Source, UpgradePlan, Violation, WorkerGroup, plan};
 use windlass_version::Version;
 
 fn v(text: &str) -> Version {
@@ -121,6 +121,20 @@ fn the_documented_example_has_its_six_operations() {
 }
 
 #[test]
+fn workers_alone_are_no_upgrade_of_the_cluster_unless_one_has_begun() {
+    let hooks = |begun: bool| -> Vec<String> {
+        let passed = HooksPassed { before_cluster_upgrade: begun, ..HooksPassed::default() };
+        let request = PlanRequest::new(v("v1.33.0"), v("v1.33.0"))
+            .with_workers([WorkerGroup::new("a", v("v1.32.0"))])
+            .with_hooks_passed(passed);
+        let plan = plan(&request).unwrap();
+        plan.operations.iter().flat_map(|operation| &operation.hooks).map(ToString::to_string).collect()
+    };
+    assert_eq!(hooks(false), ["BeforeWorkersUpgrade", "AfterWorkersUpgrade"]);
+    assert_eq!(hooks(true), ["BeforeWorkersUpgrade", "AfterWorkersUpgrade", "AfterClusterUpgrade"]);
+}
+
+#[test]
 fn the_list_gives_the_last_version_of_each_minor_up_to_the_target() {
     for (from, to, versions, chain) in [
         ("v1.28.0", "v1.31.2", "v1.28.0 v1.29.0 v1.30.0 v1.30.1 v1.31.2", "v1.29.0 v1.30.1 v1.31.2"),
@@ -133,6 +147,7 @@ fn the_list_gives_the_last_version_of_each_minor_up_to_the_target() {
         ("v1.31.0+a", "v1.31.0+b", "v1.31.0+b v1.32.0", "v1.31.0+b"),
         ("v1.31.0", "v1.33.0", "v1.32.0+a v1.32.0+b v1.33.0", "v1.32.0+b v1.33.0"),
         ("1.31", "1.32", "1.31 1.32", "v1.32.0"),
+        ("v1.29.0", "v1.31.0", "v1.30.0-beta.3 v1.30.0-rc.0 v1.30.0-rc.1 v1.31.0", "v1.30.0-rc.1 v1.31.0"),
     ] {
         let plan = ask(from, "", to, list(versions)).plan().unwrap();
         let shown: Vec<String> = plan.control_plane.iter().map(ToString::to_string).collect();
@@ -318,6 +333,27 @@ fn a_given_workers_plan_applies_to_all_groups_from_where_each_is() {
     let plan = case.plan().unwrap();
     let demanded = plan.operations.iter().filter(|o| o.reason == windlass_plan::Reason::Given).count();
     assert_eq!(demanded, 5);
+}
+
+#[test]
+fn a_stop_that_was_given_and_one_for_the_skew_stay_in_the_plan_until_they_are_passed() {
+    for (from, at, chain, stops) in [
+        ("v1.31.0", "v1.31.0", "v1.32.0 v1.33.0 v1.34.0 v1.35.0 v1.36.0", "v1.32.0 v1.35.0 v1.36.0"),
+        ("v1.32.0", "v1.31.0", "v1.33.0 v1.34.0 v1.35.0 v1.36.0", "v1.32.0 v1.35.0 v1.36.0"),
+        ("v1.32.0", "v1.32.0", "v1.33.0 v1.34.0 v1.35.0 v1.36.0", "v1.35.0 v1.36.0"),
+        ("v1.35.0", "v1.32.0", "v1.36.0", "v1.35.0 v1.36.0"),
+        ("v1.36.0", "v1.35.0", "", "v1.36.0"),
+    ] {
+        let row = ask(from, at, "v1.36.0", given(chain, stops)).row("workers");
+        assert_eq!(row, words(stops), "{from} ({at})");
+    }
+}
+
+#[test]
+fn workers_skip_builds_of_a_minor_that_they_need_not_stop_at() {
+    let chain = given("v1.31.1+x.2 v1.32.1+x.1", "");
+    let row = ask("v1.31.1+x.1", "v1.30.0+x.1", "v1.32.1+x.1", chain).row("workers");
+    assert_eq!(row, ["v1.32.1+x.1"]);
 }
 
 #[test]

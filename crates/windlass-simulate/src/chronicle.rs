@@ -1,6 +1,7 @@
 //! What happens to versions, write by write, and the rules of an upgrade that must hold after each.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::ResourceExt;
@@ -24,8 +25,38 @@ use crate::recorder::{Observer, Written};
 ///   that a worker group is given;
 /// - the control plane is never given a version that skips a minor, and its machines are never two minors apart;
 /// - no more machines are created for a version than there are to be of them and are to be remediated: none is replaced twice.
-#[derive(Clone, Default)]
-pub struct Chronicle(Arc<Mutex<BTreeMap<String, Course>>>);
+#[derive(Clone)]
+pub struct Chronicle {
+    courses: Arc<Mutex<BTreeMap<String, Course>>>,
+    counts_machines: bool,
+}
+
+impl Default for Chronicle {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What happened to the version of a control plane or a worker group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fact {
+    /// The control plane has no name.
+    pub(crate) part: Option<String>,
+    /// The version before, when another was given; nothing, when it was reached.
+    pub(crate) from: Option<String>,
+    /// The version that was given or reached.
+    pub(crate) to: String,
+}
+
+impl fmt::Display for Fact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { part, from, to } = self;
+        match from {
+            Some(from) => write!(f, "{} {from} -> {to}", text(part)),
+            None => write!(f, "{} at {to}", text(part)),
+        }
+    }
+}
 
 /// What is known of one cluster.
 #[derive(Default)]
@@ -33,7 +64,7 @@ struct Course {
     /// The control plane under no name, worker groups under the names of their topology entries.
     parts: BTreeMap<Option<String>, Part>,
     machines: BTreeMap<String, Seen>,
-    facts: Vec<(u64, String)>,
+    facts: Vec<(u64, Fact)>,
     most_moving: usize,
 }
 
@@ -63,7 +94,23 @@ struct Seen {
 impl Chronicle {
     /// Knows nothing yet: let it [observe](crate::World::observe) a world from its beginning.
     pub fn new() -> Self {
-        Self::default()
+        Self { courses: Arc::default(), counts_machines: true }
+    }
+
+    /// The same, for clusters whose machines are replaced for other reasons than their version, too: those are not counted.
+    pub(crate) fn of_any_change() -> Self {
+        Self { counts_machines: false, ..Self::new() }
+    }
+
+    /// What happened to all clusters since the last time: the cluster, and the fact. What is known of them stays.
+    pub(crate) fn take_facts(&self) -> Vec<(String, Fact)> {
+        let mut all: Vec<(u64, String, Fact)> = Vec::new();
+        for (cluster, course) in self.lock().iter_mut() {
+            let facts = std::mem::take(&mut course.facts).into_iter();
+            all.extend(facts.map(|(revision, fact)| (revision, cluster.clone(), fact)));
+        }
+        all.sort_by_key(|(revision, _, _)| *revision);
+        all.into_iter().map(|(_, cluster, fact)| (cluster, fact)).collect()
     }
 
     /// Forgets what happened to a cluster, but not how it is.
@@ -79,7 +126,7 @@ impl Chronicle {
     pub fn facts(&self, cluster: &str) -> Vec<String> {
         let all = self.lock();
         all.get(cluster)
-            .map(|course| course.facts.iter().map(|(_, fact)| fact.clone()).collect())
+            .map(|course| course.facts.iter().map(|(_, fact)| fact.to_string()).collect())
             .unwrap_or_default()
     }
 
@@ -89,7 +136,7 @@ impl Chronicle {
         let mut story: Vec<(u64, bool, String)> = self
             .lock()
             .get(cluster)
-            .map(|course| course.facts.iter().map(|(at, fact)| (*at, false, fact.clone())).collect())
+            .map(|course| course.facts.iter().map(|(at, fact)| (*at, false, fact.to_string())).collect())
             .unwrap_or_default();
         let calls = extension.calls();
         let passed = calls.iter().filter(|call| call.cluster == cluster && call.is_passed());
@@ -111,7 +158,7 @@ impl Chronicle {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Course>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.courses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -151,7 +198,8 @@ impl Observer for Chronicle {
             };
             self.with(&found, |course| course.part(given, written))
         } else if let Some(found) = written.object::<Machine>() {
-            self.with(&found, |course| course.machine(&found, written))
+            let counts = self.counts_machines;
+            self.with(&found, |course| course.machine(&found, written, counts))
         } else {
             Ok(())
         }
@@ -195,7 +243,8 @@ impl Course {
             let before = std::mem::replace(&mut part.version, version.to_owned());
             (part.created, part.ill, part.moving) = (0, 0, true);
             if !before.is_empty() {
-                self.facts.push((written.revision(), format!("{} {before} -> {version}", text(&name))));
+                let fact = Fact { part: name.clone(), from: Some(before.clone()), to: version.to_owned() };
+                self.facts.push((written.revision(), fact));
                 if name.is_none() {
                     let (from, to) = (parse(&before)?, parse(version)?);
                     check_control_plane_step(&from, &to).map_err(|violation| violation.to_string())?;
@@ -208,7 +257,7 @@ impl Course {
         Ok(())
     }
 
-    fn machine(&mut self, machine: &Machine, written: &Written<'_>) -> Result<(), String> {
+    fn machine(&mut self, machine: &Machine, written: &Written<'_>, counts: bool) -> Result<(), String> {
         let labels = machine.labels();
         let group = match labels.contains_key(CONTROL_PLANE_LABEL) {
             true => None,
@@ -224,7 +273,7 @@ impl Course {
             if let Some(part) = self.parts.get_mut(&group) {
                 part.created += usize::from(before.is_none());
                 part.ill += usize::from(is_ill && before.is_none_or(|before| !before.is_ill));
-                if part.created > part.replicas + part.ill {
+                if counts && part.created > part.replicas + part.ill {
                     return Err(format!(
                         "{} machines were created for {} machines of {} at {}",
                         part.created,
@@ -252,8 +301,9 @@ impl Course {
                 && machines.all(|seen| seen.version == *version && seen.kubelet.as_ref() == Some(version))
         };
         if is_there {
+            let fact = Fact { part: name.clone(), from: None, to: version.clone() };
             part.moving = false;
-            self.facts.push((revision, format!("{} at {version}", text(name))));
+            self.facts.push((revision, fact));
         }
     }
 

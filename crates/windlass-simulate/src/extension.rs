@@ -21,7 +21,7 @@ use windlass_hooks::transport::{Endpoint, InProcess, boxed};
 use windlass_store::Store;
 use windlass_version::Version;
 
-use crate::implementer::{Reply as TakeOverReply, SimulatedImplementer};
+use crate::external_updater::{Reply as ExternalUpdateReply, SimulatedExternalUpdater};
 use crate::live::LiveTransport;
 use crate::updater::SimulatedUpdater;
 use crate::world::World;
@@ -91,7 +91,7 @@ pub enum Misbehaviour {
     Flaps,
 }
 
-/// How long an extension takes that hangs: longer than anybody waits.
+/// How long an extension takes that hangs: longer than any timeout.
 const HANGS_FOR: Duration = Duration::from_secs(3600);
 
 /// An extension in the process. Cheap to clone; all clones are one, also across restarts of the world.
@@ -183,10 +183,10 @@ impl SimulatedExtension {
         SimulatedUpdater::add_to(&self.transport, name)
     }
 
-    /// Adds an extension of another name beside it, which takes over whole updates or refuses to. It has to be registered,
-    /// with [`SimulatedImplementer::config`].
-    pub fn add_implementer(&self, name: &str, reply: TakeOverReply) -> SimulatedImplementer {
-        SimulatedImplementer::add_to(&self.transport, name, reply)
+    /// Adds an extension of another name beside it, which accepts whole updates or refuses them. It has to be registered,
+    /// with [`SimulatedExternalUpdater::config`].
+    pub fn add_external_updater(&self, name: &str, reply: ExternalUpdateReply) -> SimulatedExternalUpdater {
+        SimulatedExternalUpdater::add_to(&self.transport, name, reply)
     }
 
     /// Lets a hook ask to wait so many times, each time for so many seconds.
@@ -207,6 +207,18 @@ impl SimulatedExtension {
         let mut inner = lock(&self.inner);
         inner.misbehaviour = Some(how);
         inner.relented.clear();
+    }
+
+    /// Misbehaves no more.
+    pub fn behave(&self) {
+        lock(&self.inner).misbehaviour = None;
+    }
+
+    /// Lets a hook pass from now on.
+    pub fn pass(&self, hook: Hook) {
+        let mut inner = lock(&self.inner);
+        inner.waits.remove(&hook);
+        inner.failing.remove(&hook);
     }
 
     /// Lets a hook pass when it is called again about this version.
@@ -393,7 +405,7 @@ fn discovery() -> Value {
 }
 
 /// A plan through the first release of every minor.
-fn plan(body: &Value) -> Value {
+pub(crate) fn plan(body: &Value) -> Value {
     let read = |field: &str| body[field].as_str().and_then(|text| Version::parse(text).ok());
     let (Some(from), Some(to)) = (read("fromControlPlaneKubernetesVersion"), read("toKubernetesVersion"))
     else {

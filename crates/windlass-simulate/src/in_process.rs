@@ -8,7 +8,7 @@ use serde_json::Value;
 use tower::service_fn;
 use windlass_hooks::transport::InProcess;
 
-/// Lets a function answer the calls of an extension. Where it has no answer there is none: whoever called gives up some time.
+/// Lets a function answer the calls of an extension. Where it has no answer there is none: the caller gives up some time.
 pub(crate) fn answer(
     transport: &InProcess,
     name: &str,

@@ -6,7 +6,7 @@
 
 mod chronicle;
 mod extension;
-mod implementer;
+mod external_updater;
 mod in_process;
 mod live;
 mod manifests;
@@ -14,6 +14,7 @@ mod population;
 mod progress;
 mod recorder;
 mod rollout;
+pub mod script;
 mod topology;
 mod updater;
 mod upgrade;
@@ -22,7 +23,7 @@ mod world;
 
 pub use chronicle::Chronicle;
 pub use extension::{HookRecord, Misbehaviour, SimulatedExtension};
-pub use implementer::{Reply, SimulatedImplementer, TakeOverCall};
+pub use external_updater::{ExternalUpdateCall, Reply, SimulatedExternalUpdater};
 pub use manifests::{ClusterManifests, Startup, WorkerGroup};
 pub use population::{Bounds, Counts, Limits, Population, Step, StepEvent};
 pub use progress::{is_complete, is_settled};

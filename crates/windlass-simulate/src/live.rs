@@ -15,6 +15,7 @@ use bytes::Bytes;
 use http::{Request, Response, Uri};
 use tokio::runtime::{Builder, Runtime};
 use tower::{Service, ServiceExt};
+use windlass_api::GoDuration;
 use windlass_hooks::transport::{HttpsTransport, TransportError};
 
 /// The longest that a handler may ask for.
@@ -48,9 +49,9 @@ impl LiveTransport {
 /// How long an answer may take, as the request says. The clock that the caller would measure it by does not move.
 fn timeout(uri: &Uri) -> Duration {
     let parameters = uri.query().unwrap_or_default().split('&');
-    let seconds = parameters
-        .filter_map(|parameter| parameter.strip_prefix("timeout=")?.strip_suffix('s')?.parse().ok());
-    seconds.map(Duration::from_secs).next().unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT)
+    let given =
+        parameters.filter_map(|parameter| parameter.strip_prefix("timeout=")?.parse::<GoDuration>().ok());
+    given.filter_map(GoDuration::to_std).next().unwrap_or(MAX_TIMEOUT).min(MAX_TIMEOUT)
 }
 
 impl Service<Request<Bytes>> for LiveTransport {
@@ -85,13 +86,15 @@ mod tests {
 
     #[test]
     fn the_request_says_how_long_it_may_take() {
-        for (uri, seconds) in [
-            ("https://a.example/x?timeout=7s", 7),
-            ("https://a.example/x", 30),
-            ("https://a.example/x?timeout=7m", 30),
-            ("https://a.example/x?a=b&timeout=900s", 30),
+        for (uri, milliseconds) in [
+            ("https://a.example/x?timeout=7s", 7_000),
+            ("https://a.example/x?timeout=1.5s", 1_500),
+            ("https://a.example/x?timeout=500ms", 500),
+            ("https://a.example/x", 30_000),
+            ("https://a.example/x?timeout=7m", 30_000),
+            ("https://a.example/x?a=b&timeout=900s", 30_000),
         ] {
-            assert_eq!(timeout(&uri.parse().unwrap()), Duration::from_secs(seconds), "{uri}");
+            assert_eq!(timeout(&uri.parse().unwrap()), Duration::from_millis(milliseconds), "{uri}");
         }
     }
 }

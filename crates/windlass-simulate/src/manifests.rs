@@ -79,7 +79,7 @@ impl ClusterManifests {
         objects
     }
 
-    /// The objects of a group of workers, for example as it shall be now.
+    /// The objects of a group of workers, for example the desired ones.
     pub fn worker_objects(&self, group: &WorkerGroup) -> Vec<Value> {
         let template = group.template_name(&self.name);
         let bootstrap = json!({"apiVersion": BOOTSTRAP_API_VERSION, "kind": "KubeadmConfigTemplate",
@@ -174,7 +174,7 @@ impl WorkerGroup {
         self
     }
 
-    /// Replaces machines only when somebody deletes them.
+    /// Replaces machines only when a user deletes them.
     #[must_use]
     pub fn on_delete(mut self) -> Self {
         self.strategy = json!({"type": "OnDelete"});

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use tokio::task::AbortHandle;
-use windlass_reconcile::{Clock, Kind, ObjectKey};
+use windlass_runtime::{Clock, Kind, ObjectKey};
 use windlass_store::{Event, EventKind, Scope, Store, WatchError};
 
 /// One write, seen from the store.
@@ -60,9 +60,13 @@ pub(crate) fn resource_of<K: Kind>() -> String
 where
     K::DynamicType: Default,
 {
-    let dynamic = K::DynamicType::default();
-    let group = K::group(&dynamic);
-    format!("{}/{}", if group.is_empty() { "core" } else { &group }, K::plural(&dynamic))
+    resource_of_dynamic::<K>(&K::DynamicType::default())
+}
+
+/// The same for a kind known at run time.
+pub(crate) fn resource_of_dynamic<K: Kind>(dynamic: &K::DynamicType) -> String {
+    let group = K::group(dynamic);
+    format!("{}/{}", if group.is_empty() { "core" } else { &group }, K::plural(dynamic))
 }
 
 pub(crate) fn decode<K: DeserializeOwned>(bytes: &[u8]) -> Option<K> {

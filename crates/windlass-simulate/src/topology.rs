@@ -43,6 +43,18 @@ impl TopologyManifests {
         }
     }
 
+    /// So many control plane machines.
+    #[must_use]
+    pub fn control_plane(mut self, replicas: u32) -> Self {
+        self.control_plane = replicas;
+        self
+    }
+
+    /// Whether it has a worker group already.
+    pub fn has_workers(&self) -> bool {
+        !self.workers.is_empty()
+    }
+
     /// Adds a MachineDeployment.
     #[must_use]
     pub fn machine_deployment(mut self, name: &str, replicas: u32) -> Self {

@@ -1,5 +1,6 @@
 //! An extension in the simulation that updates machines in place, or is in the way of it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -25,11 +26,11 @@ pub struct SimulatedUpdater {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Covered {
     /// Of the Machine.
-    Machine(&'static str),
+    Machine(Cow<'static, str>),
     /// Of the infrastructure machine.
-    Infrastructure(&'static str),
+    Infrastructure(Cow<'static, str>),
     /// Of the bootstrap config.
-    Bootstrap(&'static str),
+    Bootstrap(Cow<'static, str>),
 }
 
 /// A call of UpdateMachine.
@@ -72,15 +73,25 @@ impl SimulatedUpdater {
     /// Covers these fields only.
     #[must_use]
     pub fn covering(self, fields: impl IntoIterator<Item = Covered>) -> Self {
-        lock(&self.inner).covers = Some(fields.into_iter().collect());
+        self.cover(Some(fields.into_iter().collect()));
         self
+    }
+
+    /// Covers these fields only from now on, or everything.
+    pub fn cover(&self, fields: Option<Vec<Covered>>) {
+        lock(&self.inner).covers = fields;
     }
 
     /// An update takes so long.
     #[must_use]
     pub fn taking(self, duration: Duration) -> Self {
-        lock(&self.inner).takes = duration;
+        self.take(duration);
         self
+    }
+
+    /// An update takes so long from now on.
+    pub fn take(&self, duration: Duration) {
+        lock(&self.inner).takes = duration;
     }
 
     /// Its failures to answer are not minded.
@@ -185,7 +196,7 @@ impl Inner {
                     let names = fields.iter().filter_map(|field| match (field, index) {
                         (Covered::Machine(name), 0)
                         | (Covered::Infrastructure(name), 1)
-                        | (Covered::Bootstrap(name), 2) => Some(*name),
+                        | (Covered::Bootstrap(name), 2) => Some(name.as_ref()),
                         _ => None,
                     });
                     self.steps(current, desired, root, &names.collect::<Vec<_>>())

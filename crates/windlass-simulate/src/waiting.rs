@@ -1,7 +1,9 @@
-//! What objects say they wait on: their conditions.
+//! What objects say they wait on: what they keep, and their conditions.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachineSet};
+use windlass_api::control_plane::KubeadmControlPlane;
+use windlass_engine::waiting::Wait;
 
 use crate::world::{World, name_of};
 
@@ -12,7 +14,14 @@ const MOST: usize = 12;
 pub(crate) fn lines(world: &World) -> Vec<String> {
     let mut lines = Vec::new();
     for cluster in world.list::<Cluster>() {
-        say(&mut lines, "Cluster", &name_of(&cluster), &cluster.status.conditions);
+        let name = name_of(&cluster);
+        lines.extend(Wait::of_cluster(&cluster).map(|wait| kept("Cluster", &name, &wait)));
+        say(&mut lines, "Cluster", &name, &cluster.status.conditions);
+    }
+    for control_plane in world.list::<KubeadmControlPlane>() {
+        let wait = Wait::read(control_plane.metadata.annotations.as_ref());
+        let name = name_of(&control_plane);
+        lines.extend(wait.map(|wait| kept("KubeadmControlPlane", &name, &wait)));
     }
     for deployment in world.list::<MachineDeployment>() {
         say(&mut lines, "MachineDeployment", &name_of(&deployment), &deployment.status.conditions);
@@ -29,6 +38,10 @@ pub(crate) fn lines(world: &World) -> Vec<String> {
         lines.push(format!("and {more} more"));
     }
     lines
+}
+
+fn kept(kind: &str, name: &str, wait: &Wait) -> String {
+    format!("{kind} {name}: {} since {}: {}", wait.reason, wait.since.0, wait.what.replace('\n', " "))
 }
 
 /// Conditions of which `False` is bad news. Summaries of others are left out: what they sum up is there.

@@ -1,4 +1,4 @@
-//! A world: an API in memory, everything that acts on it, and a clock that nobody has to wait for.
+//! A world: an API in memory, everything that acts on it, and a virtual clock.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,13 +12,13 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until};
 use windlass_api::runtime::ExtensionConfig;
 use windlass_apiserver::ApiServer;
-use windlass_dev::Provider;
-use windlass_plane::{EmbeddedAdmission, Plane};
-use windlass_reconcile::{Clock, Ended, Faults, Idle, Kind, Manager, ObjectKey, Options, Running};
+use windlass_inmemory::Provider;
+use windlass_manager::{EmbeddedAdmission, Plane};
+use windlass_runtime::{Clock, Ended, Faults, Idle, Kind, Manager, ObjectKey, Options, Running};
 use windlass_store::{History, Resource, Scope, Store};
 
 use crate::extension::SimulatedExtension;
-use crate::recorder::{Observer, Recorder, Violation, decode, resource_of};
+use crate::recorder::{Observer, Recorder, Violation, decode, resource_of, resource_of_dynamic};
 
 /// How often a condition is looked at while controllers are busy.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -32,8 +32,8 @@ pub struct Start<'a> {
     pub manager: &'a Manager,
     /// The API.
     pub client: &'a Client,
-    /// When it is, for APIs of workload clusters.
-    pub clock: &'a windlass_apiserver::Clock,
+    /// The clock of the world, for APIs of workload clusters.
+    pub clock: &'a Clock,
     /// What chance comes from. Another one after each restart.
     pub seed: u64,
     /// The in-memory provider, if one was made at an earlier start: its workload clusters outlive those who manage them.
@@ -95,7 +95,6 @@ pub struct World {
     client: Client,
     options: WorldOptions,
     clock: Clock,
-    server_clock: windlass_apiserver::Clock,
     faults: Faults,
     recorder: Recorder,
     running: Option<Running>,
@@ -144,7 +143,7 @@ pub struct NotReached {
     pub waited: Duration,
     /// Whether nothing will happen any more, so that waiting longer makes no difference.
     pub is_final: bool,
-    /// What stands in the way, as far as anybody says.
+    /// What stands in the way, as far as it is known.
     pub waiting_on: Vec<String>,
 }
 
@@ -165,7 +164,7 @@ impl fmt::Display for NotReached {
 impl std::error::Error for NotReached {}
 
 impl World {
-    /// Begins a world: an API with the definitions and nothing else, and everything that acts on it.
+    /// Begins a world: an API with the CRDs and nothing else, and everything that acts on it.
     pub async fn begin(options: WorldOptions) -> Result<Self, WorldError> {
         let mut world = Self::empty(options).await?;
         for definition in &world.options.definitions {
@@ -176,10 +175,8 @@ impl World {
     }
 
     async fn empty(options: WorldOptions) -> Result<Self, WorldError> {
-        let server_clock = windlass_apiserver::Clock::starting_at(options.start.into());
         let clock = Clock::starting_at(options.start);
-        let mut server_options =
-            windlass_apiserver::Options::new().seed(options.seed).clock(server_clock.clone());
+        let mut server_options = windlass_apiserver::Options::new().seed(options.seed).clock(clock.clone());
         let admission = EmbeddedAdmission::new();
         if options.has_admission {
             server_options = admission.add_to(server_options);
@@ -197,7 +194,6 @@ impl World {
             client,
             options,
             clock,
-            server_clock,
             faults,
             recorder,
             running: None,
@@ -206,7 +202,7 @@ impl World {
         })
     }
 
-    /// Creates a definition. Applying one would keep track of who owns each of its thousands of fields.
+    /// Creates a CRD. Applying one would keep track of who owns each of its thousands of fields.
     async fn define(&self, definition: &Value) -> Result<(), WorldError> {
         let path = Request::new("/apis/apiextensions.k8s.io/v1/customresourcedefinitions");
         let refused = |error: kube::Error| self.refused("define a kind", &error);
@@ -222,8 +218,7 @@ impl World {
         let options = Options::new().clock(self.clock.clone()).seed(seed).faults(self.faults.clone());
         let manager = Manager::new(self.client.clone(), options);
         let provider = &self.provider;
-        let start =
-            Start { manager: &manager, client: &self.client, clock: &self.server_clock, seed, provider };
+        let start = Start { manager: &manager, client: &self.client, clock: &self.clock, seed, provider };
         (self.options.setup)(&start);
         self.running = Some(manager.start());
     }
@@ -293,10 +288,18 @@ impl World {
     where
         K::DynamicType: Default,
     {
-        let dynamic = K::DynamicType::default();
-        let path = Request::new(K::url_path(&dynamic, key.namespace()));
-        let refused =
-            |error: kube::Error| self.refused(&format!("patch {} {key}", K::kind(&dynamic)), &error);
+        self.patch_of(&K::DynamicType::default(), key, patch).await
+    }
+
+    /// Merges a patch into an object of a kind known at run time.
+    pub async fn patch_of<K: Kind>(
+        &self,
+        dynamic: &K::DynamicType,
+        key: &ObjectKey,
+        patch: Value,
+    ) -> Result<K, WorldError> {
+        let path = Request::new(K::url_path(dynamic, key.namespace()));
+        let refused = |error: kube::Error| self.refused(&format!("patch {} {key}", K::kind(dynamic)), &error);
         let request = path.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch));
         let request = request.map_err(|error| refused(kube::Error::BuildRequest(error)))?;
         self.client.request(request).await.map_err(refused)
@@ -307,10 +310,18 @@ impl World {
     where
         K::DynamicType: Default,
     {
-        let dynamic = K::DynamicType::default();
-        let path = Request::new(K::url_path(&dynamic, key.namespace()));
+        self.delete_of::<K>(&K::DynamicType::default(), key).await
+    }
+
+    /// Deletes an object of a kind known at run time.
+    pub async fn delete_of<K: Kind>(
+        &self,
+        dynamic: &K::DynamicType,
+        key: &ObjectKey,
+    ) -> Result<(), WorldError> {
+        let path = Request::new(K::url_path(dynamic, key.namespace()));
         let refused =
-            |error: kube::Error| self.refused(&format!("delete {} {key}", K::kind(&dynamic)), &error);
+            |error: kube::Error| self.refused(&format!("delete {} {key}", K::kind(dynamic)), &error);
         let request = path.delete(&key.name, &kube::api::DeleteParams::background());
         let request = request.map_err(|error| refused(kube::Error::BuildRequest(error)))?;
         self.client.request_status::<K>(request).await.map(|_| ()).map_err(refused)
@@ -331,16 +342,19 @@ impl World {
     where
         K::DynamicType: Default,
     {
-        let resource = Resource::new(&resource_of::<K>()).ok()?;
+        self.get_of(&K::DynamicType::default(), key)
+    }
+
+    /// One object of a kind known at run time.
+    pub fn get_of<K: Kind>(&self, dynamic: &K::DynamicType, key: &ObjectKey) -> Option<K> {
+        let resource = Resource::new(&resource_of_dynamic::<K>(dynamic)).ok()?;
         let key = windlass_store::Key::new(&resource, &key.namespace, &key.name).ok()?;
         decode(self.server.store().get(&key)?.value())
     }
 
     /// An ExtensionConfig, as it is in the store now.
     pub fn extension_config(&self, name: &str) -> Option<ExtensionConfig> {
-        let resource = Resource::new("runtime.cluster.x-k8s.io/extensionconfigs").ok()?;
-        let key = windlass_store::Key::new(&resource, "", name).ok()?;
-        decode(self.server.store().get(&key)?.value())
+        self.get(&ObjectKey::new("", name))
     }
 
     /// Looks at every write from now on. A rule that is broken ends the next [`World::run_until`].
@@ -404,7 +418,7 @@ impl World {
         }
     }
 
-    /// Waits until everybody is idle, or for a moment.
+    /// Waits until all tasks are idle, or for a moment.
     async fn glance(&mut self, deadline: Instant) -> Option<Idle> {
         let Some(manager) = self.running.as_ref().map(|running| running.manager().clone()) else {
             sleep_until(deadline).await;
@@ -522,7 +536,7 @@ impl World {
     }
 
     fn refused(&self, what: &str, error: &kube::Error) -> WorldError {
-        WorldError::Refused { what: what.to_owned(), reason: windlass_reconcile::describe_error(error) }
+        WorldError::Refused { what: what.to_owned(), reason: windlass_runtime::describe_error(error) }
     }
 }
 

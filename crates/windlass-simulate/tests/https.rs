@@ -19,9 +19,9 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring::default_pr
 use windlass_api::cluster::MachineDeployment;
 use windlass_apiserver::serve::{Credentials, serve};
 use windlass_apiserver::{ApiServer, Clock};
-use windlass_dev::Provider;
-use windlass_plane::Plane;
-use windlass_reconcile::{Manager, Options};
+use windlass_inmemory::Provider;
+use windlass_manager::Plane;
+use windlass_runtime::{Manager, Options};
 use windlass_simulate::{ClusterManifests, SimulatedExtension, Startup, WorkerGroup};
 use windlass_store::{History, Store};
 
@@ -81,7 +81,7 @@ async fn a_rollout_over_https_in_real_time() {
     let plane = Plane {
         client: client.clone(),
         hooks: SimulatedExtension::new().client(),
-        provider: Some(Provider::new(Clock::system(), 1)),
+        provider: Some(Provider::new(Clock::real(), 1)),
     };
     plane.register(&manager);
     let running = manager.start();

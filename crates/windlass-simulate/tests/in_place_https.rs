@@ -16,15 +16,15 @@ use tokio::process::{Child, Command};
 use windlass_api::Object;
 use windlass_api::cluster::Machine;
 use windlass_apiserver::{ApiServer, Clock};
-use windlass_dev::Provider;
 use windlass_extension::hooks::{
     ExternalUpdate, ExternalUpdateRequest, ExternalUpdateResponse, MachineObjects,
 };
 use windlass_extension::{Context, DevelopmentCertificate, Extension, Server, Tls};
 use windlass_hooks::HookClient;
 use windlass_hooks::transport::{HttpsTransport, boxed};
-use windlass_plane::Plane;
-use windlass_reconcile::{Manager, Options, Running};
+use windlass_inmemory::Provider;
+use windlass_manager::Plane;
+use windlass_runtime::{Manager, Options, Running};
 use windlass_simulate::{Amount, ClusterManifests, Startup, WorkerGroup};
 use windlass_store::{History, Store};
 
@@ -71,14 +71,14 @@ async fn management_plane() -> (Client, Running) {
     }
     let manager = Manager::new(client.clone(), Options::new());
     let hooks = HookClient::builder(boxed(HttpsTransport::new())).build();
-    let plane = Plane { client: client.clone(), hooks, provider: Some(Provider::new(Clock::system(), 1)) };
+    let plane = Plane { client: client.clone(), hooks, provider: Some(Provider::new(Clock::real(), 1)) };
     plane.register(&manager);
     (client, manager.start())
 }
 
-/// An implementer that is written with the SDK: it takes over updates of MachineDeployments, and does them in the background.
-fn implementer(client: Client, asked: Arc<AtomicUsize>) -> Extension {
-    let take_over = move |_: Context, request: ExternalUpdateRequest| {
+/// An external updater that is written with the SDK: it accepts updates of MachineDeployments, and does them in the background.
+fn external_updater(client: Client, asked: Arc<AtomicUsize>) -> Extension {
+    let external_update = move |_: Context, request: ExternalUpdateRequest| {
         let (client, asked) = (client.clone(), Arc::clone(&asked));
         async move {
             asked.fetch_add(1, Ordering::SeqCst);
@@ -93,7 +93,7 @@ fn implementer(client: Client, asked: Arc<AtomicUsize>) -> Extension {
             ExternalUpdateResponse::accept("one after the other")
         }
     };
-    Extension::new("night-shift").on(ExternalUpdate, "take-over", take_over).build().unwrap()
+    Extension::new("night-shift").on(ExternalUpdate, "take-over", external_update).build().unwrap()
 }
 
 /// Writes what is desired into the objects of a Machine, the Machine last.
@@ -121,11 +121,12 @@ async fn bring_to(client: &Client, machine: &Object, desired: &MachineObjects) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_implementer_made_with_the_sdk_takes_over_an_update_over_https() {
+async fn an_external_updater_made_with_the_sdk_updates_over_https() {
     let (client, running) = management_plane().await;
     let asked = Arc::new(AtomicUsize::new(0));
     let certificate = DevelopmentCertificate::generate(["127.0.0.1"]).unwrap();
-    let server = Server::new(implementer(client.clone(), Arc::clone(&asked)), Tls::development(certificate));
+    let server =
+        Server::new(external_updater(client.clone(), Arc::clone(&asked)), Tls::development(certificate));
     let server = server.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let config: Value = serde_saphyr::from_str(&server.manifest("127.0.0.1")).unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -9,7 +9,7 @@ async fn rolled_out(replicas: u32) -> RolloutReport {
     let mut options = RolloutOptions::new(replicas);
     options.strategy =
         Strategy::RollingUpdate { max_surge: Amount::Percent(10), max_unavailable: Amount::Number(0) };
-    rollout_with(&options, |_: Progress<'_>| {}).await.unwrap()
+    rollout_with(&options, &mut |_: Progress<'_>| {}).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use windlass_api::infrastructure::{DevCluster, DevMachineTemplate};
 use windlass_api::names::{CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION, UPGRADE_STEP_ANNOTATION};
 use windlass_controllers::extension_config::ExtensionConfigController;
 use windlass_controllers::external::Externals;
-use windlass_reconcile::{Cache, Context, ObjectKey, Outcome, Reconciler, WriteError, WriteFault};
+use windlass_runtime::{Cache, Context, ObjectKey, Outcome, Reconciler, WriteError, WriteFault};
 use windlass_simulate::{SimulatedExtension, Start, TopologyManifests, World, WorldOptions, key};
 
 const LONG: Duration = Duration::from_secs(24 * 3600);
@@ -84,7 +84,7 @@ impl Reconciler for Deployments {
         }
         let mut spec = json!(template.spec);
         spec["bootstrap"]["dataSecretName"] = json!("none");
-        let machine = json!({"metadata": {"name": format!("{}-{}", key.name, context.name_suffix()),
+        let machine = json!({"metadata": {"name": format!("{}-{}", key.name, context.name_suffix("Machine")),
             "namespace": key.namespace, "labels": template.metadata.labels}, "spec": spec});
         writer.apply("stand-in", &machine).await?;
         Ok(Outcome::after(MACHINE_TAKES))

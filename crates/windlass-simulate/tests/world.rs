@@ -2,14 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::ResourceExt;
 use serde_json::json;
-use windlass_reconcile::{Cache, Context, ObjectKey, Outcome, Reconciler, WriteError, WriteFault};
-use windlass_simulate::{Start, World, WorldError, WorldOptions, Written, key};
+use windlass_api::cluster::{Machine, MachineSet};
+use windlass_api::infrastructure::DevMachine;
+use windlass_runtime::{Cache, Context, ObjectKey, Outcome, Reconciler, WriteError, WriteFault};
+use windlass_simulate::{
+    Start, Startup, TopologyManifests, World, WorldError, WorldOptions, Written, is_at, key,
+};
+use windlass_version::Version;
 
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -29,7 +35,7 @@ impl Reconciler for Slowly {
         if self.secrets.labelled(&key.namespace, &labels).len() >= wanted {
             return Ok(Outcome::done());
         }
-        let name = format!("{}-{}", key.name, context.name_suffix());
+        let name = format!("{}-{}", key.name, context.name_suffix("Secret"));
         let secret = json!({"metadata": {"name": name, "namespace": key.namespace, "labels": labels}});
         context.writer::<Secret>().apply("slowly", &secret).await?;
         Ok(Outcome::after(Duration::from_secs(10)))
@@ -143,5 +149,56 @@ async fn manifests_that_make_no_sense_are_refused() {
     for (manifest, begins) in cases {
         let error = world.apply(manifest).await.unwrap_err().to_string();
         assert!(error.starts_with(begins), "{error}");
+    }
+}
+
+/// The objects of cluster `a` once it is there: kind and name, uid, and for machines how many seconds they took.
+async fn cluster(is_crowded: bool) -> BTreeMap<String, (String, Option<i64>)> {
+    let mut world = World::begin(WorldOptions::new(5)).await.unwrap();
+    // Up to twice as long: a machine that drew anew would take another time.
+    let startup = Startup { vm: 300.0, node: 60.0, jitter: 1.0 };
+    if is_crowded {
+        let other = TopologyManifests::new("b", "v1.30.0", 1).machine_deployment("w", 2).startup(startup);
+        world.apply(&map(1)).await.unwrap();
+        world.apply_objects(&other.objects()).await.unwrap();
+    }
+    let manifests = TopologyManifests::new("a", "v1.30.0", 3);
+    let mut manifests = manifests.machine_deployment("web", 2).startup(startup);
+    if is_crowded {
+        manifests = manifests.machine_deployment("more", 1);
+    }
+    world.apply_objects(&manifests.objects()).await.unwrap();
+    let version = Version::parse("v1.30.0").unwrap();
+    world.run_until("a is there", LONG, |world| is_at(world, &key("a"), &version)).await.unwrap();
+
+    let mut found = BTreeMap::new();
+    let mine = |name: &str| name.starts_with("a-") && !name.starts_with("a-more-");
+    for machine in world.list::<Machine>().into_iter().filter(|machine| mine(&machine.name_any())) {
+        let available = machine.status.conditions.iter().find(|found| found.type_ == "Available").unwrap();
+        let began = machine.creation_timestamp().unwrap();
+        let seconds = available.last_transition_time.0.duration_since(began.0).as_secs();
+        found.insert(format!("Machine {}", machine.name_any()), (machine.uid().unwrap(), Some(seconds)));
+    }
+    for part in world.list::<DevMachine>().into_iter().filter(|part| mine(&part.name_any())) {
+        found.insert(format!("DevMachine {}", part.name_any()), (part.uid().unwrap(), None));
+    }
+    for set in world.list::<MachineSet>().into_iter().filter(|set| mine(&set.name_any())) {
+        found.insert(format!("MachineSet {}", set.name_any()), (set.uid().unwrap(), None));
+    }
+    found
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_objects_leave_names_uids_and_durations_of_the_others_as_they_are() {
+    let (alone, crowded) = (cluster(false).await, cluster(true).await);
+    assert_eq!(alone.len(), 5 + 5 + 1, "{alone:?}");
+    let identities = |all: &BTreeMap<String, (String, Option<i64>)>| -> Vec<(String, String)> {
+        all.iter().map(|(name, (uid, _))| (name.clone(), uid.clone())).collect()
+    };
+    assert_eq!(identities(&crowded), identities(&alone));
+    for (name, (_, seconds)) in &alone {
+        // Moments of the API have whole seconds, and controllers take turns by milliseconds.
+        let apart = seconds.zip(crowded[name].1).map_or(0, |(one, other)| (one - other).abs());
+        assert!(apart <= 2, "{name} took {seconds:?} s alone and {:?} s among others", crowded[name].1);
     }
 }

@@ -37,7 +37,7 @@ const WORTH_SHRINKING: u64 = 64 * 1024 * 1024;
 /// What a record takes in the file besides its value, roughly.
 const RECORD_OVERHEAD: u64 = 128;
 
-/// A directory that nobody else can open as long as this lives.
+/// A directory that no other process can open as long as this lives.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,

@@ -225,7 +225,7 @@ pub enum RestoreError {
         /// What does not fit.
         reason: String,
     },
-    /// There is a store in the data directory, and nobody said to replace it.
+    /// There is a store in the data directory, and the caller did not ask to replace it.
     #[error("data directory {} has a store in it already", dir.display())]
     NotEmpty {
         /// The directory.

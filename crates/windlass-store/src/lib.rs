@@ -7,7 +7,7 @@
 //! - **Acknowledged means synced.** Writes that arrive while the disk is busy share one commit. There is
 //!   a [relaxed](Options::relaxed) mode, which says what it gives up, and a mode
 //!   [without a disk](Store::in_memory).
-//! - **Reads are of memory.** A [`Snapshot`] is a pointer copy, of one revision, and waits for nobody.
+//! - **Reads are of memory.** A [`Snapshot`] is a pointer copy, of one revision, and never waits.
 //! - **Watches resume.** A [`Watcher`] sees every change after a revision once and in order, or is told
 //!   that the history no longer reaches that far. All watchers share each event and its encoding.
 //!

@@ -41,8 +41,8 @@ impl Published {
 
     /// Makes committed changes visible.
     ///
-    /// The state is replaced while the log is locked: whoever holds the log sees both at the same
-    /// revision, and whoever was shown an event finds its object in the state.
+    /// The state is replaced while the log is locked: a thread that holds the log sees both at the same
+    /// revision, and a watcher that was shown an event finds its object in the state.
     pub(crate) fn publish(&self, pending: Pending) {
         let Pending { state, events, .. } = pending;
         if events.is_empty() {

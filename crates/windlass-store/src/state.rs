@@ -92,7 +92,7 @@ impl State {
     }
 }
 
-/// All objects as they were at one revision. Cheap to take, cheap to clone, and it holds up nobody; it
+/// All objects as they were at one revision. Cheap to take, cheap to clone, and it blocks no writer; it
 /// keeps the versions it shows in memory as long as it lives.
 #[derive(Clone)]
 pub struct Snapshot(Arc<State>);

@@ -66,7 +66,7 @@ impl Options {
 
 /// A durable, ordered, watchable store of objects. Cheap to clone; all clones are the same store.
 ///
-/// Reads are of memory: they wait for nobody and see only what is committed. Writes are put into one
+/// Reads are of memory: they never wait and see only what is committed. Writes are put into one
 /// order by one writer. When the last clone is dropped the store is closed, which may wait for the disk;
 /// [`Store::close`] does so without blocking a thread.
 #[derive(Clone)]

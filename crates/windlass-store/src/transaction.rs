@@ -8,7 +8,7 @@ use crate::error::CommitError;
 use crate::key::Key;
 use crate::object::{Object, Value};
 
-/// More would hold up everybody else's writes for too long, and nobody needs it: what deletes a
+/// More would hold up other writes for too long, and no caller needs it: what deletes a
 /// thousand objects deletes them one by one, so that it can be interrupted.
 pub const MAX_OPERATIONS: usize = 1024;
 

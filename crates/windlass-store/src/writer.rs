@@ -55,7 +55,7 @@ enum Mode {
     },
 }
 
-/// Held by whoever applies a transaction where there is no thread that does.
+/// Held by the caller that applies a transaction where there is no thread that does.
 #[derive(PartialEq)]
 enum Turn {
     Open,
@@ -208,7 +208,7 @@ impl Writer {
 
 impl Drop for Writer {
     /// Waits for the disk, if need be: a relaxed store has acknowledged what is not yet there, and
-    /// whoever opens the directory next must find it unlocked.
+    /// the process that opens the directory next must find it unlocked.
     fn drop(&mut self) {
         self.stop();
         let handle = self.thread().and_then(|thread| locked(&thread.handle).take());
@@ -224,7 +224,7 @@ impl Thread {
         let (stopping, stopped) = watch::channel(());
         let published = Arc::clone(published);
         let run = move || {
-            // Whatever happens, whoever waits for an event or for the end must hear of it.
+            // Whatever happens, every watcher and every caller that waits for the end must hear of it.
             if catch_unwind(AssertUnwindSafe(write)).is_err() {
                 published.fail("the writer panicked");
             }
@@ -271,7 +271,7 @@ fn write_synced(published: &Published, mut backend: impl Backend, requests: &Rec
             published.publish(pending);
         }
         let took = began.elapsed();
-        // Taken before anybody is answered: these are others than those who are about to ask again.
+        // Taken before any caller is answered: these are other callers than those that are about to ask again.
         queued.extend(requests.try_iter().take(BATCH_TRANSACTIONS));
         patience = trust.grant(Patience::after(took, transactions, queued.len()));
         for (answer, outcome) in answers {
@@ -281,7 +281,7 @@ fn write_synced(published: &Published, mut backend: impl Backend, requests: &Rec
                 None => outcome,
             };
             published.counters.answered(outcome.is_ok());
-            // Whoever asked may have gone away.
+            // The caller may have gone away.
             let _ = answer.send(outcome);
         }
     }
@@ -330,7 +330,7 @@ impl Patience {
         if took < Self::SLOW || queued == 0 {
             return Self::default();
         }
-        // A quarter: what is lost if nobody comes is little against what is won if they do.
+        // A quarter: what is lost if no write comes is little against what is won if one does.
         Self { wait: (took / 4).min(Self::MOST), expected: answered + queued }
     }
 }

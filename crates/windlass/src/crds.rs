@@ -16,7 +16,7 @@ Examples:
   windlass crds -o json | jq -r '.items[].metadata.name'
   windlass serve --cluster-api        the embedded API, with all of them installed")]
 pub(crate) struct CrdsCommand {
-    /// Kind, plural, short name or full name of a definition; left out, all
+    /// Kind, plural, short name or full name of a CRD; left out, all
     #[arg(value_name = "NAME")]
     names: Vec<String>,
     /// Output format: YAML is one document each, JSON a list
@@ -44,7 +44,7 @@ pub(crate) fn run(command: &CrdsCommand) -> Result<(), Failure> {
     }
 }
 
-/// Those that are called so, in the order of the definitions; each once.
+/// Those that are called so, in the order of the CRDs; each once.
 fn select(manifests: Vec<Value>, names: &[String]) -> Result<Vec<Value>, Failure> {
     if let Some(unknown) =
         names.iter().find(|name| !manifests.iter().any(|manifest| is_called(manifest, name)))
@@ -52,7 +52,7 @@ fn select(manifests: Vec<Value>, names: &[String]) -> Result<Vec<Value>, Failure
         let plurals: Vec<&str> =
             manifests.iter().filter_map(|manifest| manifest["spec"]["names"]["plural"].as_str()).collect();
         return Err(Failure::Invalid(format!(
-            "no definition is called {unknown:?}; there are {}",
+            "no CRD is called {unknown:?}; there are {}",
             plurals.join(", ")
         )));
     }

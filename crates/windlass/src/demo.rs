@@ -164,7 +164,7 @@ impl Show {
             }
             None => {
                 for line in lines(self.last.as_ref(), model) {
-                    // Nobody reads any more: the demo goes on to its end all the same.
+                    // Standard output is closed: the demo goes on to its end all the same.
                     let _ = writeln!(anstream::stdout(), "{line}");
                 }
                 self.last = Some(model.clone());

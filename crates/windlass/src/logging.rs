@@ -22,7 +22,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Starts to log. The level is one for all (`info`), or one for each part (`warn,windlass_reconcile=debug`).
+/// Starts to log. The level is one for all (`info`), or one for each part (`warn,windlass_runtime=debug`).
 pub(crate) fn start(level: &str, format: LogFormat) -> Result<(), Failure> {
     let targets = Targets::from_str(level)
         .map_err(|error| Failure::Invalid(format!("log level {level:?} is not understood: {error}")))?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 use kube::{Client, Config};
-use windlass_plane::{
+use windlass_manager::{
     CertificateFiles, Ended, LeaderOptions, Listening, RunError, RunOptions, Selection, WouldWrite, dry_run,
 };
 
@@ -102,9 +102,9 @@ pub(crate) async fn run(command: RunCommand) -> Result<(), Failure> {
             .map(|(address, (certificate, key))| (address, CertificateFiles { certificate, key })),
         once: command.dry_run,
     };
-    // Whoever reads that it runs may stop it at once.
+    // A script that reads that it runs may stop it at once.
     let stop = termination()?;
-    let ended = windlass_plane::run(options, listening, || say("Leading"), stop).await;
+    let ended = windlass_manager::run(options, listening, || say("Leading"), stop).await;
     match ended {
         Ok(Ended::Stopped | Ended::Idle) => Ok(()),
         Err(error @ RunError::Webhooks(_)) => Err(Failure::Invalid(error.to_string())),
@@ -154,7 +154,7 @@ fn told(write: WouldWrite) {
     }
 }
 
-/// A line for whoever started it. That nobody reads it is no reason to stop.
+/// A line for the user who started it. A closed standard output is no reason to stop.
 fn say(line: &str) {
     let mut out = anstream::stdout().lock();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());

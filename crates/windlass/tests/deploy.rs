@@ -15,11 +15,11 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::client::Body;
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, Machine};
-use windlass_apiserver::{ApiServer, Clock};
+use windlass_apiserver::ApiServer;
 use windlass_controllers::admission::{ADMITTED, AdmissionWebhook, ObjectLookUp};
-use windlass_dev::Provider;
-use windlass_plane::{Candidate, LeaderOptions, Plane, Selection, install};
-use windlass_reconcile::{Manager, Options};
+use windlass_inmemory::Provider;
+use windlass_manager::{Candidate, LeaderOptions, Plane, Selection, install};
+use windlass_runtime::{Clock, Manager, Options};
 use windlass_simulate::{SimulatedExtension, TopologyManifests};
 use windlass_store::{History, Store};
 
@@ -185,7 +185,7 @@ fn restricted(
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_needs_the_rights_that_are_given_and_no_others() {
     let now: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-    let clock = Clock::starting_at(now.into());
+    let clock = Clock::starting_at(now);
     let options = windlass_apiserver::Options::new().seed(1).clock(clock.clone());
     let server = ApiServer::start(Store::in_memory(History::default()), options).await.unwrap();
     install(&server, windlass_api::crds::manifests()).await.unwrap();
@@ -199,8 +199,8 @@ async fn an_upgrade_needs_the_rights_that_are_given_and_no_others() {
     let client = restricted(admin.clone(), Arc::clone(&asked), Arc::clone(&refused));
 
     // The provider is somebody else, with rights of its own.
-    let manager_options = || Options::new().seed(1).clock(windlass_reconcile::Clock::starting_at(now));
-    let provider = Provider::new(clock, 1);
+    let manager_options = || Options::new().seed(1).clock(clock.clone());
+    let provider = Provider::new(clock.clone(), 1);
     let outside = Manager::new(admin.clone(), manager_options());
     provider.register(&outside);
     let _outside = outside.start();
@@ -264,7 +264,7 @@ async fn review(client: &Client, cluster: &Cluster) {
 /// Rights that this upgrade does not need, and why they are there all the same. A kube-apiserver also asks for `create`
 /// where a patch applies an object that is not there.
 const EXCUSED: &[(&str, &str)] = &[
-    ("get machines.cluster.x-k8s.io", "a creation that was answered by nobody is looked for"),
+    ("get machines.cluster.x-k8s.io", "a creation whose answer was lost is looked for"),
     ("delete machinehealthchecks.cluster.x-k8s.io", "a topology that has none any more"),
     ("get *.bootstrap.cluster.x-k8s.io", "templates of remediation and of clones that are not cached"),
     ("get *.infrastructure.cluster.x-k8s.io", "the same"),

@@ -122,6 +122,7 @@ Hooks to be called: AfterClusterUpgrade, AfterWorkersUpgrade
 
 Waiting on MachineDeployment c1-web to reach v1.32.0 (for AGE)
 condition TopologyReconciled of the Cluster is False: ClusterUpgrading
+MachineDeployment c1-web is upgrading to v1.32.0
 Machine c1-web-2 at v1.32.0 is not ready: waits for its Node
 ";
 
@@ -146,11 +147,15 @@ fn objects() -> Vec<Value> {
             "spec": machine_spec(version), "status": {"conditions": [ready]}})
     };
     let ready = || condition("Ready", "True", "Ready", "");
+    let wait = json!({"reason": "WaitingForWorkersUpgrade", "what": "MachineDeployment c1-web to reach v1.32.0",
+        "objects": [{"kind": "MachineDeployment", "name": "c1-web"}], "version": "v1.32.0",
+        "since": "2026-01-01T00:15:00Z"});
     vec![
         json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
             "metadata": {"name": "c1", "annotations": {
                 "runtime.cluster.x-k8s.io/pending-hooks": "AfterClusterUpgrade,AfterWorkersUpgrade",
-                "topology.internal.cluster.x-k8s.io/upgrade-step": "v1.32.0"}},
+                "topology.internal.cluster.x-k8s.io/upgrade-step": "v1.32.0",
+                "upgrade.windlass.dev/waiting-on": wait.to_string()}},
             "spec": {"topology": {"classRef": {"name": "quick"}, "version": "v1.33.0"},
                 "infrastructureRef": reference("infrastructure", "DevCluster", "c1-infra"),
                 "controlPlaneRef": reference("controlplane", "KubeadmControlPlane", "c1-cp")},
@@ -160,7 +165,8 @@ fn objects() -> Vec<Value> {
                 "conditions": [
                     condition("Available", "True", "Available", ""),
                     condition("TopologyReconciled", "False", "ClusterUpgrading",
-                        "The Cluster is upgrading to v1.33.0\n  * MachineDeployment c1-web is upgrading to v1.32.0")]}}),
+                        "The Cluster is upgrading to v1.33.0\n  * The upgrade waits for MachineDeployment c1-web to \
+                         reach v1.32.0\n  * MachineDeployment c1-web is upgrading to v1.32.0")]}}),
         json!({"apiVersion": api("infrastructure"), "kind": "DevCluster", "metadata": {"name": "c1-infra"},
             "spec": {"backend": {"inMemory": {}}}, "status": {"conditions": [ready()]}}),
         json!({"apiVersion": api("controlplane"), "kind": "KubeadmControlPlane", "metadata": {"name": "c1-cp"},
@@ -206,7 +212,13 @@ async fn a_cluster_in_the_middle_of_an_upgrade() {
     assert_eq!(json["upgrade"]["steps"][2]["state"], "done");
     assert_eq!(json["upgrade"]["steps"][3]["state"], "running");
     assert_eq!(json["waitingOn"]["what"], "MachineDeployment c1-web to reach v1.32.0");
-    assert_eq!(json["waitingOn"]["since"], "2026-01-01T00:00:00Z");
+    assert_eq!(
+        json["waitingOn"]["since"], "2026-01-01T00:15:00Z",
+        "not when the condition changed its status"
+    );
+    assert_eq!(json["waitingOn"]["reason"], "WaitingForWorkersUpgrade");
+    assert_eq!(json["waitingOn"]["objects"][0]["name"], "c1-web");
+    assert_eq!(json["waitingOn"]["evidence"][1], "MachineDeployment c1-web is upgrading to v1.32.0");
     let (code, yaml, _) = ran(&mut windlass(path, &[&describe[..], &["-o", "yaml"]].concat()));
     assert_eq!(code, Some(0));
     assert!(yaml.contains("pendingHooks:"), "{yaml}");

@@ -14,7 +14,7 @@ use windlass_api::cluster::{Cluster, Machine};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::names::CONTROL_PLANE_LABEL;
 use windlass_engine::condition;
-use windlass_plane::{Data, Embedded, EmbeddedAdmission, install};
+use windlass_manager::{Data, Embedded, EmbeddedAdmission, install};
 use windlass_simulate::{SimulatedExtension, SimulatedUpdater, World, WorldOptions, key};
 
 use apply::apply;
@@ -207,6 +207,7 @@ fn flags() -> BTreeSet<String> {
         "plan check",
         "plan diff",
         "simulate rollout",
+        "simulate script",
         "simulate upgrade",
         "describe cluster",
         "extension test",

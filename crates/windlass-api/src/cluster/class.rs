@@ -56,7 +56,7 @@ resource_struct! {
     /// How upgrades are planned.
     #[derive(Eq)]
     pub struct ClusterClassUpgrade {
-        /// Somebody else plans them.
+        /// An extension plans them.
         pub external: Option<ClusterClassUpgradeExternal>,
     }
 }
@@ -264,7 +264,7 @@ resource_struct! {
             extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
         )]
         pub variables: Vec<ClusterClassStatusVariable>,
-        /// Generation that was looked at.
+        /// Generation of the object that was observed.
         #[schemars(range(min = 0))]
         pub observed_generation: Option<i64>,
         /// What a later version removes. Kept as it came.

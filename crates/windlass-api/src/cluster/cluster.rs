@@ -28,7 +28,7 @@ resource_struct! {
         pub control_plane_ref: Option<ContractVersionedObjectReference>,
         /// The infrastructure.
         pub infrastructure_ref: Option<ContractVersionedObjectReference>,
-        /// What a ClusterClass makes the Cluster from. Absent: somebody else makes its parts.
+        /// What a ClusterClass makes the Cluster from. Absent: its parts are made by their own manifests.
         pub topology: Option<Topology>,
         /// Further conditions that availability depends on.
         #[schemars(
@@ -108,7 +108,7 @@ resource_struct! {
         pub failure_domains: Vec<FailureDomain>,
         /// A summary for people.
         pub phase: Option<ClusterPhase>,
-        /// Generation that was looked at.
+        /// Generation of the object that was observed.
         #[schemars(range(min = 0))]
         pub observed_generation: Option<i64>,
         /// What a later version removes. Kept as it came.

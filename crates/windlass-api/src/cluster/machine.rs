@@ -92,7 +92,7 @@ resource_struct! {
         pub phase: Option<MachinePhase>,
         /// When certificates of a control plane Machine expire.
         pub certificates_expiry_date: Option<Time>,
-        /// Generation that was looked at.
+        /// Generation of the object that was observed.
         #[schemars(range(min = 0))]
         pub observed_generation: Option<i64>,
         /// How far deletion has come.

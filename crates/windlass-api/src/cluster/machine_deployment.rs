@@ -72,7 +72,7 @@ resource_struct! {
         /// Conditions.
         #[schemars(schema_with = "crate::crds::conditions")]
         pub conditions: Vec<Condition>,
-        /// Generation that was looked at.
+        /// Generation of the object that was observed.
         #[schemars(range(min = 0))]
         pub observed_generation: Option<i64>,
         /// The selector as text, for autoscalers.

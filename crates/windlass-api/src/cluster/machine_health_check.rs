@@ -46,7 +46,7 @@ resource_struct! {
         /// How many more may become unhealthy before remediation stops.
         #[schemars(range(min = 0))]
         pub remediations_allowed: Option<i32>,
-        /// Generation that was looked at.
+        /// Generation of the object that was observed.
         #[schemars(range(min = 0))]
         pub observed_generation: Option<i64>,
         /// Names of the Machines it looks at.

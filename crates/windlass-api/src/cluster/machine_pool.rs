@@ -62,7 +62,7 @@ resource_struct! {
         pub versions: Vec<StatusVersion>,
         /// A summary for people.
         pub phase: Option<MachinePoolPhase>,
-        /// Generation that was looked at.
+        /// Generation of the object that was observed.
         #[schemars(range(min = 0))]
         pub observed_generation: Option<i64>,
         /// What a later version removes. Kept as it came.

@@ -38,7 +38,7 @@ resource_struct! {
         /// Conditions.
         #[schemars(schema_with = "crate::crds::conditions")]
         pub conditions: Vec<Condition>,
-        /// The selector as text, for autoscalers.
+        /// The selector as a string, for autoscalers.
         #[schemars(length(min = 1, max = 4096))]
         pub selector: String,
         /// How many Machines there are.
@@ -55,7 +55,7 @@ resource_struct! {
             extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["version"])
         )]
         pub versions: Vec<StatusVersion>,
-        /// Generation that was looked at.
+        /// Generation of the object that was observed.
         #[schemars(range(min = 0))]
         pub observed_generation: Option<i64>,
         /// What a later version removes. Kept as it came.

@@ -170,7 +170,7 @@ choice! {
     pub enum RolloutStrategyType {
         /// Machines are replaced within limits, and updated in place where extensions can do that.
         RollingUpdate = "RollingUpdate",
-        /// Machines are replaced when somebody deletes them.
+        /// Machines are replaced when they are deleted.
         OnDelete = "OnDelete",
         /// Machines are updated in place by extensions, and replaced only if `fallbackRolling` says so.
         External = "External",

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::definition::{Column, Definition, Scale, manifest};
+use super::crd::{Column, Extras, Scale, manifest};
 use crate::bootstrap::{KubeadmConfig, KubeadmConfigTemplate};
 use crate::cluster::{
     Cluster, ClusterClass, Machine, MachineDeployment, MachineHealthCheck, MachinePool, MachineSet,
@@ -11,19 +11,20 @@ use crate::control_plane::{KubeadmControlPlane, KubeadmControlPlaneTemplate};
 use crate::infrastructure::{
     DevCluster, DevClusterTemplate, DevMachine, DevMachinePool, DevMachinePoolTemplate, DevMachineTemplate,
 };
+use crate::runtime::ExtensionConfig;
 
-/// The definitions of all kinds that have a type in this crate.
+/// The CRDs of all kinds of this crate.
 pub(super) fn manifests() -> Vec<Value> {
-    let fixed = |short_names, columns| Definition { short_names, columns, scale: Scale::Fixed };
+    let fixed = |short_names, columns| Extras { short_names, columns, scale: Scale::Fixed };
     let template = fixed(&[], &[AGE]);
-    let group = |short_names, columns| Definition { short_names, columns, scale: Scale::ReplicasAndSelector };
+    let group = |short_names, columns| Extras { short_names, columns, scale: Scale::ReplicasAndSelector };
     vec![
         manifest::<Cluster>(fixed(&["cl"], CLUSTER)),
         manifest::<ClusterClass>(fixed(&["cc"], CLUSTER_CLASS)),
         manifest::<MachineDeployment>(group(&["md"], MACHINE_DEPLOYMENT)),
         manifest::<MachineSet>(group(&["ms"], MACHINE_SET)),
         manifest::<Machine>(fixed(&["ma"], MACHINE)),
-        manifest::<MachinePool>(Definition {
+        manifest::<MachinePool>(Extras {
             short_names: &["mp"],
             columns: MACHINE_POOL,
             scale: Scale::Replicas,
@@ -33,6 +34,7 @@ pub(super) fn manifests() -> Vec<Value> {
         manifest::<KubeadmControlPlaneTemplate>(template),
         manifest::<KubeadmConfig>(fixed(&[], KUBEADM_CONFIG)),
         manifest::<KubeadmConfigTemplate>(template),
+        manifest::<ExtensionConfig>(fixed(&["ext"], EXTENSION_CONFIG)),
         manifest::<DevCluster>(fixed(&[], DEV_CLUSTER)),
         manifest::<DevClusterTemplate>(template),
         manifest::<DevMachine>(fixed(&[], DEV_MACHINE)),
@@ -54,14 +56,14 @@ const fn wide(column: Column) -> Column {
     Column { wide: true, ..column }
 }
 
-pub(super) const AGE: Column = Column {
+const AGE: Column = Column {
     name: "Age",
     type_: "date",
     path: ".metadata.creationTimestamp",
     description: "Time since it was created",
     wide: false,
 };
-pub(super) const PAUSED: Column = wide(text(
+const PAUSED: Column = wide(text(
     "Paused",
     r#".status.conditions[?(@.type=="Paused")].status"#,
     "Whether nothing is done with it",
@@ -228,6 +230,16 @@ const KUBEADM_CONFIG: &[Column] = &[
         "Whether the bootstrap data are there",
     ),
     PAUSED,
+    AGE,
+];
+
+const EXTENSION_CONFIG: &[Column] = &[
+    PAUSED,
+    text(
+        "Discovered",
+        r#".status.conditions[?(@.type=="Discovered")].status"#,
+        "Whether its handlers are known",
+    ),
     AGE,
 ];
 

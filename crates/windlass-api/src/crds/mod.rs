@@ -3,16 +3,14 @@
 //! Schemas are made from the types, so that neither can say what the other does not; what a type cannot say (defaults,
 //! limits, how lists merge) stands beside its fields.
 
-mod definition;
-mod extension_config;
+mod crd;
 mod kinds;
-mod kubernetes;
 mod structural;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
-pub(crate) use self::kubernetes::{conditions, label_selector, object_references, taints};
+pub(crate) use crate::kubernetes::{CONDITION_TYPE, conditions, label_selector, object_references, taints};
 
 /// What names of objects look like.
 pub(crate) const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
@@ -20,21 +18,15 @@ pub(crate) const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-
 pub(crate) const DNS_LABEL: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 /// What kinds look like.
 pub(crate) const KIND: &str = r"^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$";
-/// What types of conditions look like.
-pub(crate) const CONDITION_TYPE: &str = concat!(
-    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?",
-    r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
-);
 
-/// The definitions as manifests, in the order of their names.
+/// The CRDs as manifests, in the order of their names.
 pub fn manifests() -> Vec<Value> {
     let mut manifests = kinds::manifests();
-    manifests.push(extension_config::manifest());
     manifests.sort_by(|a, b| name(a).cmp(name(b)));
     manifests
 }
 
-/// The definitions as objects of Kubernetes' own type, in the order of their names.
+/// The CRDs as objects of Kubernetes' own type, in the order of their names.
 pub fn all() -> Vec<CustomResourceDefinition> {
     let typed = |manifest: Value| {
         #[expect(clippy::expect_used, reason = "a test decodes all of them, and nothing else goes in")]
@@ -55,9 +47,8 @@ mod tests {
 
     #[test]
     fn all_kinds_are_there_once_and_in_order() {
-        let definitions = all();
-        let names: Vec<&str> =
-            definitions.iter().filter_map(|definition| definition.metadata.name.as_deref()).collect();
+        let crds = all();
+        let names: Vec<&str> = crds.iter().filter_map(|crd| crd.metadata.name.as_deref()).collect();
         assert_eq!(
             names,
             [
@@ -81,18 +72,18 @@ mod tests {
                 "machinesets.cluster.x-k8s.io",
             ]
         );
-        for definition in &definitions {
-            let labels = definition.metadata.labels.as_ref().unwrap();
+        for crd in &crds {
+            let labels = crd.metadata.labels.as_ref().unwrap();
             assert_eq!(labels["cluster.x-k8s.io/v1beta2"], "v1beta2");
-            assert_eq!(definition.spec.names.categories.as_deref().unwrap(), ["cluster-api"]);
+            assert_eq!(crd.spec.names.categories.as_deref().unwrap(), ["cluster-api"]);
         }
     }
 
     #[test]
     fn short_names_are_unique() {
         let mut seen = BTreeSet::new();
-        for definition in all() {
-            for short in definition.spec.names.short_names.unwrap_or_default() {
+        for crd in all() {
+            for short in crd.spec.names.short_names.unwrap_or_default() {
                 assert!(seen.insert(short.clone()), "{short}");
             }
         }

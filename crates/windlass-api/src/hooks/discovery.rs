@@ -13,13 +13,13 @@ hook_types! {
 }
 
 /// Asks an extension for its handlers. Has no settings, unlike every other request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiscoveryRequest {
-    /// `DiscoveryRequest`. Nobody checks it on input.
+    /// `DiscoveryRequest`. Not checked on input.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Group and version of the hook. Nobody checks it on input.
+    /// Group and version of the hook. Not checked on input.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "String::is_empty")]
     pub api_version: String,
 }
@@ -45,8 +45,9 @@ impl HookRequest for DiscoveryRequest {
 hook_response! {
     /// The handlers of an extension.
     pub struct DiscoveryResponse for Discovery {
-        /// Names are unique across all hooks. One handler that the caller cannot use, for example of a hook
+        /// The handlers. Names are unique across all hooks. One handler that the caller cannot use, for example of a hook
         /// that it does not know, makes Cluster API refuse all of them.
+        #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
         #[serde(skip_serializing_if = "Vec::is_empty")]
         pub handlers: Vec<ExtensionHandler>,
     }
@@ -63,7 +64,7 @@ wire_struct! {
         /// How long the caller waits for an answer, 0 to 30. 0 and absence mean 10.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub timeout_seconds: Option<i32>,
-        /// What the caller does when the call does not get through. Absence means `Fail`.
+        /// What the caller does when the call does not get through: Fail (the default), or Ignore to count it as a success.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub failure_policy: Option<FailurePolicy>,
     }

@@ -1,4 +1,4 @@
-//! The hook of strategy `External`: somebody else takes over the whole update.
+//! The hook of strategy `External`: an extension takes over the whole update.
 
 use super::wire::{hook_request, hook_response, hook_types, wire_struct};
 use super::{HookResponse, MachineObjects};
@@ -10,14 +10,18 @@ hook_types! {
 }
 
 hook_request! {
-    /// Asks to take over an update. Whoever accepts brings the Machines to what is desired, and says so in the objects:
+    /// Asks to take over an update. An extension that accepts brings the Machines up to date, and says so in the objects:
     /// the caller watches them. It may be sent again, so an extension must recognise what it has accepted.
     pub struct ExternalUpdateRequest for ExternalUpdate {
-        /// The Cluster, reduced by [`Object::for_hook_request`].
+        /// The Cluster.
+        ///
+        /// Reduced by [`Object::for_hook_request`].
         pub cluster: Object,
         /// Who owns the Machines and asks for the update.
         pub owner: UpdateOwner,
-        /// The Machines that are not as desired yet, as they are, each reduced by [`Object::in_place_view`].
+        /// The Machines that are not up to date, as they are.
+        ///
+        /// Each is reduced by [`Object::in_place_view`].
         pub machines: Vec<Object>,
         /// What each of them and its objects shall be. They have no names: it is the same for all of them. The
         /// annotations of the infrastructure say which template it is from, and are to be written too.
@@ -29,13 +33,13 @@ wire_struct! {
     /// The MachineDeployment or the control plane that an update is for.
     #[derive(Default, Eq)]
     pub struct UpdateOwner {
-        /// Group and version.
+        /// Group and version of the object.
         pub api_version: String,
-        /// Kind.
+        /// Kind of the object.
         pub kind: String,
-        /// Namespace.
+        /// Namespace of the object.
         pub namespace: String,
-        /// Name.
+        /// Name of the object.
         pub name: String,
     }
 }

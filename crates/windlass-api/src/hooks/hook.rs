@@ -262,14 +262,20 @@ impl fmt::Display for HookTag {
     }
 }
 
-crate::hooks::wire::wire_struct! {
-    /// A hook as discovery names it. Holds names of hooks that this crate does not know, so that a
-    /// registry can say which ones they were.
-    #[derive(Default, Eq, PartialOrd, Ord, Hash)]
+crate::kind::resource_struct! {
+    /// A hook as discovery names it.
+    ///
+    /// Holds names of hooks that this crate does not know, so that a registry can say which ones they were.
+    #[derive(Eq, PartialOrd, Ord, Hash)]
+    #[schemars(extend("required" = ["apiVersion", "hook"]))]
     pub struct GroupVersionHook {
-        /// Group and version, `<group>/<version>`.
+        /// Group and version of the hook.
+        #[serde(deserialize_with = "crate::kind::null_is_default")]
+        #[schemars(length(min = 1, max = 512))]
         pub api_version: String,
-        /// Name in CamelCase.
+        /// Name of the hook, in CamelCase.
+        #[serde(deserialize_with = "crate::kind::null_is_default")]
+        #[schemars(length(min = 1, max = 256))]
         pub hook: String,
     }
 }

@@ -18,7 +18,7 @@ hook_request! {
     pub struct CanUpdateMachineRequest for CanUpdateMachine {
         /// The Machine as it is, with what extensions asked before this one can change already changed.
         pub current: MachineObjects,
-        /// The Machine as it shall be.
+        /// The desired Machine.
         pub desired: MachineObjects,
     }
 }
@@ -37,35 +37,42 @@ hook_request! {
     /// Asks to bring a Machine into a state. Sent again while the extension is at it, so it must recognise
     /// work that it has begun or finished.
     pub struct UpdateMachineRequest for UpdateMachine {
-        /// The Machine as it shall be. How it is, the extension has to find out.
+        /// The desired Machine. The extension has to find out the current one.
         pub desired: MachineObjects,
     }
 }
 
 wire_struct! {
-    /// A Machine and what belongs to it, each reduced by [`Object::in_place_view`].
+    /// A Machine and what belongs to it.
+    ///
+    /// Each is reduced by [`Object::in_place_view`].
     #[derive(Default, Eq)]
     pub struct MachineObjects {
         /// The Machine.
         pub machine: Object,
         /// Its infrastructure.
         pub infrastructure_machine: Object,
-        /// Its bootstrap config, if it has one. Also read from the misspelt `boostrapConfig`.
+        /// Its bootstrap config, if it has one.
+        ///
+        /// Also read from the misspelt `boostrapConfig`.
         #[serde(alias = "boostrapConfig", skip_serializing_if = "Option::is_none")]
         pub bootstrap_config: Option<Object>,
     }
 }
 
 wire_struct! {
-    /// A MachineSet and its templates, each reduced by [`Object::in_place_view`].
+    /// A MachineSet and its templates.
+    ///
+    /// Each is reduced by [`Object::in_place_view`].
     #[derive(Default, Eq)]
     pub struct MachineSetObjects {
         /// The MachineSet.
         pub machine_set: Object,
         /// Template of the infrastructure of its Machines.
         pub infrastructure_machine_template: Object,
-        /// Template of their bootstrap config, if there is one. Also read from the misspelt
-        /// `boostrapConfigTemplate`.
+        /// Template of their bootstrap config, if there is one.
+        ///
+        /// Also read from the misspelt `boostrapConfigTemplate`.
         #[serde(alias = "boostrapConfigTemplate", skip_serializing_if = "Option::is_none")]
         pub bootstrap_config_template: Option<Object>,
     }
@@ -82,12 +89,13 @@ hook_response! {
         /// Patch of the infrastructure. Only `spec` counts.
         #[serde(skip_serializing_if = "Patch::is_omitted")]
         pub infrastructure_machine_patch: Option<Patch>,
-        /// Patch of the bootstrap config. Only `spec` counts. Also read from the misspelt
-        /// `boostrapConfigPatch`, unless the right spelling says something.
+        /// Patch of the bootstrap config. Only `spec` counts.
+        ///
+        /// Also read from the misspelt `boostrapConfigPatch`, unless the right spelling says something.
         #[serde(skip_serializing_if = "Patch::is_omitted")]
         pub bootstrap_config_patch: Option<Patch>,
-        /// Whether the Machine serves nobody while it is updated. Absent means that it does not. Windlass counts on that
-        /// in any case.
+        /// Whether the Machine is out of service while it is updated. Absent means that it is; Windlass assumes that in
+        /// any case.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub affects_availability: Option<bool>,
     }
@@ -104,11 +112,12 @@ hook_response! {
         /// Patch of the infrastructure template. Only `spec.template.spec` counts.
         #[serde(skip_serializing_if = "Patch::is_omitted")]
         pub infrastructure_machine_template_patch: Option<Patch>,
-        /// Patch of the bootstrap config template. Only `spec.template.spec` counts. Also read from the
-        /// misspelt `boostrapConfigTemplatePatch`, unless the right spelling says something.
+        /// Patch of the bootstrap config template. Only `spec.template.spec` counts.
+        ///
+        /// Also read from the misspelt `boostrapConfigTemplatePatch`, unless the right spelling says something.
         #[serde(skip_serializing_if = "Patch::is_omitted")]
         pub bootstrap_config_template_patch: Option<Patch>,
-        /// Whether Machines serve nobody while they are updated. Absent means that they do not. Windlass counts on that
+        /// Whether Machines are out of service while they are updated. Absent means that they are; Windlass assumes that
         /// in any case.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub affects_availability: Option<bool>,
@@ -121,7 +130,7 @@ hook_response! {
 }
 
 // An alias would make a response with both spellings an error, and an extension that wants to be
-// understood by everybody sends both.
+// understood by all extensions sends both.
 
 wire_struct! {
     struct CanUpdateMachineResponseOnTheWire {

@@ -4,7 +4,7 @@
 //! response through [`HookType`], so that neither a client nor a server can mix them up.
 //!
 //! Decoding is as tolerant as that of Cluster API itself: unknown fields are ignored, `null` counts as
-//! absent, and `kind` and `apiVersion` are not looked at. What the contract forbids but an extension may send
+//! absent, and `kind` and `apiVersion` are not checked. What the contract forbids but an extension may send
 //! all the same (a status that is neither success nor failure, a negative retry time) decodes into a value
 //! that the caller can inspect and quote.
 //!

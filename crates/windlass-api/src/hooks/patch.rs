@@ -6,7 +6,7 @@ use serde::de::{Error, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::wire::{open_enum, wire_struct};
+use super::wire::{inline_schema, open_enum, wire_struct};
 
 open_enum! {
     /// The format of a patch.
@@ -22,9 +22,10 @@ wire_struct! {
     /// A patch of one object, with its format.
     #[derive(Default, Eq)]
     pub struct Patch {
-        /// The format. A client refuses a patch whose format it does not know.
+        /// JSONPatch or JSONMergePatch. A client refuses a patch whose format it does not know.
+        #[schemars(length(min = 1))]
         pub patch_type: PatchType,
-        /// The patch itself.
+        /// The patch, a JSON document.
         pub patch: PatchDocument,
     }
 }
@@ -89,6 +90,8 @@ impl PatchDocument {
         serde_json::from_slice(&self.0).map_err(PatchError::NotJson)
     }
 }
+
+inline_schema! { PatchDocument { "type": "string", "format": "byte" } }
 
 impl From<&Value> for PatchDocument {
     fn from(json: &Value) -> Self {

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Hook;
-use super::wire::open_enum;
+use crate::kind::choice;
 
 /// Settings of an extension. Ordered, because caches and logs are keyed by them.
 pub type Settings = BTreeMap<String, String>;
@@ -106,7 +106,7 @@ pub trait RetryResponse: HookResponse {
     }
 }
 
-open_enum! {
+choice! {
     /// Whether an extension could do what it was asked.
     pub enum ResponseStatus {
         /// It could. With a retry time: it is still at it.

@@ -61,9 +61,9 @@ wire_struct! {
     pub struct GeneratePatchesResponseItem {
         /// Which template. One that was not in the request makes the caller fail.
         pub uid: String,
-        /// Format of the patch.
+        /// JSONPatch or JSONMergePatch.
         pub patch_type: PatchType,
-        /// The patch itself.
+        /// The patch, a JSON document.
         pub patch: PatchDocument,
     }
 }
@@ -116,7 +116,7 @@ wire_struct! {
     /// A variable with its value.
     #[derive(Default, Eq)]
     pub struct Variable {
-        /// Name. `builtin` holds what the caller knows about the Cluster itself.
+        /// Name of the variable. `builtin` holds what the caller knows about the Cluster itself.
         pub name: String,
         /// Any JSON.
         pub value: Value,
@@ -143,8 +143,10 @@ wire_struct! {
 wire_struct! {
     /// Definition of a variable.
     #[derive(Default)]
+    #[schemars(extend("required" = ["name", "required", "schema"]))]
     pub struct ClusterClassVariable {
-        /// Name.
+        /// Name of the variable.
+        #[schemars(length(min = 1))]
         pub name: String,
         /// Whether a Cluster must set it.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,7 +154,7 @@ wire_struct! {
         /// Labels and annotations, which nothing reads; upstream will remove them.
         #[serde(rename = "deprecatedV1Beta1Metadata", skip_serializing_if = "Option::is_none")]
         pub deprecated_v1beta1_metadata: Option<ClusterClassVariableMetadata>,
-        /// What values are valid.
+        /// Which values are valid.
         pub schema: VariableSchema,
     }
 }
@@ -161,10 +163,10 @@ wire_struct! {
     /// Labels and annotations of a variable.
     #[derive(Default, Eq)]
     pub struct ClusterClassVariableMetadata {
-        /// Labels.
+        /// Labels that v1beta1 had here.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         pub labels: BTreeMap<String, String>,
-        /// Annotations.
+        /// Annotations that v1beta1 had here.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         pub annotations: BTreeMap<String, String>,
     }

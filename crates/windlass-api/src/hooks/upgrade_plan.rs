@@ -14,20 +14,24 @@ hook_request! {
     /// Asks for the versions between here and the target. Sent again and again during an upgrade, so the
     /// answer must not depend on when it is asked for.
     #[serde(from = "GenerateUpgradePlanRequestOnTheWire")]
+    #[schemars(extend("required" = ["cluster", "fromControlPlaneKubernetesVersion", "toKubernetesVersion"]))]
     pub struct GenerateUpgradePlanRequest for GenerateUpgradePlan {
         /// The Cluster to be upgraded.
         #[serde(skip_serializing_if = "Object::is_empty")]
         pub cluster: Object,
-        /// The same as `fromControlPlaneKubernetesVersion`, for extensions that know only this name. On
-        /// input it stands in for the other when that is absent.
+        /// The same as `fromControlPlaneKubernetesVersion`, for extensions that know only this name.
+        ///
+        /// On input it stands in for the other when that is absent.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub from_kubernetes_version: Option<String>,
         /// Version of the control plane.
+        #[schemars(length(min = 1))]
         pub from_control_plane_kubernetes_version: String,
         /// Oldest version among the workers; absent when there are none.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub from_workers_kubernetes_version: Option<String>,
-        /// The version everything shall reach.
+        /// The version that everything shall reach.
+        #[schemars(length(min = 1))]
         pub to_kubernetes_version: String,
     }
 }
@@ -104,6 +108,7 @@ wire_struct! {
     #[derive(Default, Eq, Hash)]
     pub struct UpgradeStep {
         /// The version that the step leads to.
+        #[schemars(length(min = 1))]
         pub version: String,
     }
 }
@@ -118,7 +123,7 @@ impl<T: Into<String>> From<T> for UpgradeStep {
 ///
 /// Two forms of it exist on the wire, `controlPlaneUpgrades` and `workersUpgrades` with one object per step,
 /// and `upgradePlan` with plain versions. Both are written; either is read, the first if there are both.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(from = "UpgradePlanOnTheWire", into = "UpgradePlanOnTheWire")]
 pub struct UpgradePlan {
     /// Versions that the control plane still goes through.
@@ -137,10 +142,13 @@ impl UpgradePlan {
 wire_struct! {
     #[derive(Default)]
     struct UpgradePlanOnTheWire {
+        /// Versions that the control plane still goes through, the target included.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         control_plane_upgrades: Vec<UpgradeStep>,
+        /// Versions that the workers still go through, the target included.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         workers_upgrades: Vec<UpgradeStep>,
+        /// The same two lists in another form.
         #[serde(skip_serializing_if = "PlainUpgradePlan::is_empty")]
         upgrade_plan: PlainUpgradePlan,
     }
@@ -148,9 +156,12 @@ wire_struct! {
 
 wire_struct! {
     #[derive(Default)]
+    #[schemars(inline)]
     struct PlainUpgradePlan {
+        /// The same as controlPlaneUpgrades.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         control_plane: Vec<String>,
+        /// The same as workersUpgrades.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         workers: Vec<String>,
     }

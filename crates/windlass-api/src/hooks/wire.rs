@@ -11,10 +11,20 @@ where
     Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// Declares a string enum that keeps values it does not know, so that whoever validates can quote them.
+/// Declares a string enum that keeps values it does not know, so that a validation can quote them. Its schema allows any
+/// string; see `choice!` for one that allows these only.
 macro_rules! open_enum {
     (
         $(#[$meta:meta])*
+        pub enum $Name:ident { $( $(#[$variant_meta:meta])* $Variant:ident = $text:literal, )+ }
+    ) => {
+        crate::hooks::wire::open_enum! {
+            @declare $(#[$meta])* pub enum $Name { $( $(#[$variant_meta])* $Variant = $text, )+ }
+        }
+        crate::hooks::wire::inline_schema! { $Name { "type": "string" } }
+    };
+    (
+        @declare $(#[$meta:meta])*
         pub enum $Name:ident { $( $(#[$variant_meta:meta])* $Variant:ident = $text:literal, )+ }
     ) => {
         $(#[$meta])*
@@ -70,6 +80,25 @@ macro_rules! open_enum {
     };
 }
 
+/// Says what a type looks like on the wire, wherever it is used.
+macro_rules! inline_schema {
+    ($Name:ident { $($schema:tt)* }) => {
+        impl schemars::JsonSchema for $Name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($Name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ $($schema)* })
+            }
+        }
+    };
+}
+
 /// Declares a struct whose fields may all be absent or `null` on input. Whether a field is emitted when it
 /// is empty is said beside the field. A flattened field decodes itself from the fields of the whole.
 macro_rules! wire_struct {
@@ -78,7 +107,7 @@ macro_rules! wire_struct {
         $vis:vis struct $Name:ident { $( $(#[$field_meta:meta])* $field_vis:vis $field:ident: $Type:ty, )* }
         $( flattened { $(#[$flat_meta:meta])* $flat_vis:vis $flat:ident: $Flat:ty } )?
     ) => {
-        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         #[serde(rename_all = "camelCase")]
         $(#[$meta])*
         $vis struct $Name {
@@ -109,10 +138,10 @@ macro_rules! hook_request {
         crate::hooks::wire::wire_struct! {
             $(#[$meta])*
             pub struct $Name {
-                #[doc = concat!("`", stringify!($Name), "`. Nobody checks it on input.")]
+                #[doc = concat!("`", stringify!($Name), "`. Not checked on input.")]
                 #[serde(skip_serializing_if = "String::is_empty")]
                 pub kind: String,
-                /// Group and version of the hook. Nobody checks it on input.
+                /// Group and version of the hook. Not checked on input.
                 #[serde(skip_serializing_if = "String::is_empty")]
                 pub api_version: String,
                 /// Settings of the ExtensionConfig, overlaid by those of the caller.
@@ -169,6 +198,7 @@ macro_rules! hook_response {
         crate::hooks::wire::hook_response! {
             @declare [$(#[$meta])*] $Name $Hook [
                 /// 0 lets the caller go on; more makes it wait and call again after about that long.
+                ///
                 /// Always emitted, because Go clients read its absence as 0 but the schema requires it.
                 pub retry_after_seconds: i32,
             ] [$( $( $(#[$field_meta])* pub $field: $Type, )* )?]
@@ -188,10 +218,10 @@ macro_rules! hook_response {
             $(#[$meta])*
             #[derive(Default)]
             pub struct $Name {
-                #[doc = concat!("`", stringify!($Name), "`, or empty. Nobody checks it on input.")]
+                #[doc = concat!("`", stringify!($Name), "`, or empty. Not checked on input.")]
                 #[serde(skip_serializing_if = "String::is_empty")]
                 pub kind: String,
-                /// Group and version of the hook, or empty. Nobody checks it on input.
+                /// Group and version of the hook, or empty. Not checked on input.
                 #[serde(skip_serializing_if = "String::is_empty")]
                 pub api_version: String,
                 /// Whether the extension could do what it was asked.
@@ -270,4 +300,4 @@ macro_rules! hook_types {
     };
 }
 
-pub(crate) use {hook_request, hook_response, hook_types, open_enum, retry_of, wire_struct};
+pub(crate) use {hook_request, hook_response, hook_types, inline_schema, open_enum, retry_of, wire_struct};

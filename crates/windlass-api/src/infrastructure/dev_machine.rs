@@ -1,9 +1,9 @@
 //! DevMachine and DevMachineTemplate.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube_core::Duration;
 
 use super::{DevInitializationStatus, INFRASTRUCTURE};
+use crate::GoDuration;
 use crate::cluster::{MachineAddress, TemplateMeta};
 use crate::kind::{AnyObject, kind, resource_struct};
 
@@ -89,7 +89,7 @@ resource_struct! {
     pub struct InMemoryProvisioning {
         /// At least so long, such as `10s`.
         #[schemars(with = "Option<String>")]
-        pub startup_duration: Option<Duration>,
+        pub startup_duration: Option<GoDuration>,
         /// Up to this fraction longer, such as `0.2`.
         #[schemars(length(min = 1, max = 256))]
         pub startup_jitter: String,

@@ -85,7 +85,7 @@ resource_struct! {
             extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["instanceName"])
         )]
         pub instances: Vec<DevMachinePoolInstanceStatus>,
-        /// Generation that was looked at.
+        /// Generation of the object that was observed.
         #[schemars(range(min = 0))]
         pub observed_generation: Option<i64>,
         /// What a later version removes. Kept as it came.

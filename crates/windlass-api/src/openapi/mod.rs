@@ -1,33 +1,29 @@
-//! The hooks as an OpenAPI document.
+//! The hooks as an OpenAPI document, made from the types.
 //!
 //! Paths, operation ids, names of components and lists of required fields are those of the document that
-//! Cluster API publishes, so that what was generated from one works with the other. All prose is our own. Two
-//! differences are deliberate: a reference with a description is wrapped in `allOf`, because OpenAPI 3.0
-//! ignores what stands beside `$ref`, and a default that its own schema does not allow is left out. The fields that
-//! only Windlass sends are described as optional ones.
+//! Cluster API publishes, so that what was generated from one works with the other. Prose is what the types' own
+//! documentation says in its first paragraph; that of Kubernetes' types is Kubernetes'. Two differences are deliberate: a
+//! reference with a description is wrapped in `allOf`, because OpenAPI 3.0 ignores what stands beside `$ref`, and a default
+//! that its own schema does not allow is left out. Limits are those of the CRDs. The fields that only Windlass sends are
+//! described as optional ones.
 
-mod cluster;
-mod hooks;
-mod kubernetes;
-mod machine;
+mod components;
+mod described;
+mod names;
 mod operations;
-mod schema;
-mod variables;
 
 use serde_json::{Map, Value, json};
 
-use self::schema::{Component, Package, component_name, reference};
+use self::components::Components;
 use crate::hooks::Hook;
 use crate::names::{HOOKS_GROUP, HOOKS_VERSION};
 
 /// The OpenAPI 3.0 document of all hooks. `version` is that of the product; the version of the hooks is part of
 /// their paths.
 pub fn document(version: &str) -> Value {
-    let paths: Map<String, Value> = Hook::ALL.into_iter().map(|hook| (path(hook), path_item(hook))).collect();
-    let schemas: Map<String, Value> = reachable_components()
-        .into_iter()
-        .map(|component| (component_name(component.package, component.name), component.to_json()))
-        .collect();
+    let mut components = Components::new();
+    let paths: Map<String, Value> =
+        Hook::ALL.into_iter().map(|hook| (path(hook), path_item(hook, &mut components))).collect();
     let mut document = json!({
         "openapi": "3.0.0",
         "info": {
@@ -40,7 +36,7 @@ pub fn document(version: &str) -> Value {
             "license": {"name": "Apache 2.0", "url": "http://www.apache.org/licenses/LICENSE-2.0.html"},
         },
         "paths": paths,
-        "components": {"schemas": schemas},
+        "components": {"schemas": components.into_schemas()},
     });
     // Maps keep the order of insertion if another crate of the build asks serde_json for that.
     document.sort_all_objects();
@@ -51,9 +47,9 @@ fn path(hook: Hook) -> String {
     if hook.is_singleton() { hook.base_path() } else { format!("{}/{{name}}", hook.base_path()) }
 }
 
-fn path_item(hook: Hook) -> Value {
+fn path_item(hook: Hook, components: &mut Components) -> Value {
     let (summary, description) = operations::prose(hook);
-    let content = |kind: String| json!({"application/json": {"schema": reference(Package::Hooks, &kind)}});
+    let mut content = |kind: String| json!({"application/json": {"schema": components.of_hook(&kind)}});
     let mut operation = json!({
         "tags": [hook.tag().as_str()],
         "summary": summary,
@@ -90,44 +86,6 @@ fn operation_id(hook: Hook) -> String {
         id.push_str(letters.as_str());
     }
     id + hook.name()
-}
-
-/// The components that requests and responses are made of, directly or through others.
-fn reachable_components() -> Vec<&'static Component> {
-    let mut wanted: Vec<(Package, String)> = Hook::ALL
-        .into_iter()
-        .flat_map(|hook| [hook.request_kind(), hook.response_kind()])
-        .map(|kind| (Package::Hooks, kind))
-        .collect();
-    let mut found: Vec<&'static Component> = Vec::new();
-    while let Some((package, name)) = wanted.pop() {
-        if found.iter().any(|component| component.is(package, &name)) {
-            continue;
-        }
-        // A name that no table has would leave a dangling reference; a test makes sure that there is none.
-        if let Some(component) = find(package, &name) {
-            wanted
-                .extend(component.references().into_iter().map(|(package, name)| (package, name.to_owned())));
-            found.push(component);
-        }
-    }
-    found
-}
-
-fn find(package: Package, name: &str) -> Option<&'static Component> {
-    all_components().find(|component| component.is(package, name))
-}
-
-fn all_components() -> impl Iterator<Item = &'static Component> {
-    [
-        hooks::COMPONENTS,
-        cluster::COMPONENTS,
-        machine::COMPONENTS,
-        variables::COMPONENTS,
-        kubernetes::COMPONENTS,
-    ]
-    .into_iter()
-    .flatten()
 }
 
 #[cfg(test)]

@@ -92,10 +92,10 @@ pub(super) const fn prose(hook: Hook) -> (&'static str, &'static str) {
         ),
         Hook::ExternalUpdate => (
             "Take over the update of Machines",
-            "Called with strategy External when no extension covers the change in place. Whoever accepts brings the \
+            "Called with strategy External when no extension covers the change in place. An extension that accepts brings the \
              Machines, their infrastructure and their bootstrap configs to what is desired, on the machines and in the \
              objects; it is called again after the retry time, and a refusal then withdraws the acceptance. After a \
-             refusal the next implementer is asked. This hook is Windlass's own: Cluster API does not know it.",
+             refusal the next external updater is asked. This hook is Windlass's own: Cluster API does not know it.",
         ),
     }
 }

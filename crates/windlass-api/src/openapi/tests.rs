@@ -166,11 +166,43 @@ fn references_and_components_are_the_same_set() {
 }
 
 #[test]
-fn every_table_entry_is_used_and_unique() {
-    let names: Vec<String> = all_components().map(|c| component_name(c.package, c.name)).collect();
-    let emitted: BTreeSet<String> = schemas().keys().cloned().collect();
-    assert_eq!(names.iter().cloned().collect::<BTreeSet<_>>(), emitted);
-    assert_eq!(names.len(), emitted.len(), "a component is declared twice");
+fn every_row_of_the_tables_is_used() {
+    use super::names::{KNOWN_OBJECTS, LISTS, NAMES, OF_CLUSTER_GROUP};
+
+    let schemas = schemas();
+    let components: BTreeSet<&str> = schemas.keys().filter_map(|name| name.rsplit('.').next()).collect();
+    let places: BTreeSet<String> = schemas
+        .iter()
+        .flat_map(|(name, schema)| {
+            let component = name.rsplit('.').next().unwrap();
+            let fields = schema["properties"].as_object().into_iter().flatten();
+            fields.map(move |(field, _)| format!("{component}.{field}"))
+        })
+        .collect();
+    for (_, at, name) in NAMES {
+        assert!(places.iter().any(|place| place.ends_with(at)), "{at}");
+        let end = name.strip_prefix('*').unwrap_or(name);
+        assert!(components.iter().any(|component| component.ends_with(end)), "{name}");
+    }
+    for at in KNOWN_OBJECTS.iter().map(|(at, _)| at).chain(LISTS.iter().map(|(at, ..)| at)) {
+        assert!(places.iter().any(|place| place.ends_with(at)), "{at}");
+    }
+    for name in OF_CLUSTER_GROUP {
+        assert!(components.contains(name), "{name}");
+    }
+}
+
+#[test]
+fn every_component_and_every_field_says_what_it_is() {
+    for (name, schema) in schemas() {
+        let describes = |schema: &Value| schema["description"].as_str().is_some_and(|text| !text.is_empty());
+        assert!(describes(&schema), "{name}");
+        for (field, schema) in schema["properties"].as_object().into_iter().flatten() {
+            assert!(describes(schema), "{name}.{field}");
+            let text = schema["description"].as_str().unwrap();
+            assert!(!text.contains("[`") && !text.contains('\n'), "{name}.{field}: {text}");
+        }
+    }
 }
 
 #[test]

@@ -4,15 +4,18 @@ use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 
 use crate::handler_name::{HandlerName, HandlerNameError, RegisteredName};
-use crate::hooks::wire::wire_struct;
+use crate::hooks::wire::inline_schema;
 use crate::hooks::{ExtensionHandler, FailurePolicy, GroupVersionHook, Settings};
-use crate::label_selector::LabelSelector;
-use crate::metadata::{Condition, ConditionStatus, ObjectMeta};
-use crate::names::{INJECT_CA_FROM_SECRET_ANNOTATION, PAUSED_ANNOTATION, RUNTIME_API_VERSION};
+use crate::kind::{AnyObject, GroupVersion, kind, null_is_default, resource_struct};
+use crate::kubernetes;
+use crate::names::{INJECT_CA_FROM_SECRET_ANNOTATION, PAUSED_ANNOTATION, RUNTIME_API_VERSION, RUNTIME_GROUP};
+
+const RUNTIME: GroupVersion =
+    GroupVersion { group: RUNTIME_GROUP, version: "v1beta2", api_version: RUNTIME_API_VERSION };
 
 /// Condition that says whether discovery worked. Stale unless it observed the current generation.
 pub const DISCOVERED_CONDITION: &str = "Discovered";
@@ -25,116 +28,115 @@ pub const PAUSED_CONDITION: &str = "Paused";
 /// Port of a Service that does not say which, as for every webhook in Kubernetes.
 pub const DEFAULT_SERVICE_PORT: i32 = 443;
 
-wire_struct! {
-    /// Registers an extension. Belongs to the whole cluster, not to a namespace.
-    #[derive(Default)]
-    pub struct ExtensionConfig {
-        /// `runtime.cluster.x-k8s.io/v1beta2`.
-        pub api_version: String,
-        /// `ExtensionConfig`.
-        pub kind: String,
-        /// Metadata. The name is part of the registered name of every handler.
-        pub metadata: ObjectMeta,
-        /// What the user wants.
-        pub spec: ExtensionConfigSpec,
-        /// What was discovered.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub status: Option<ExtensionConfigStatus>,
+kind! {
+    /// Registers an extension.
+    pub struct ExtensionConfig in RUNTIME, "extensionconfigs", Cluster {
+        spec: ExtensionConfigSpec,
+        status: ExtensionConfigStatus,
     }
 }
 
-wire_struct! {
+resource_struct! {
     /// Where the extension is and for whom.
-    #[derive(Default, Eq)]
+    #[schemars(extend("required" = ["clientConfig"]))]
     pub struct ExtensionConfigSpec {
-        /// Where the extension is.
+        /// Where the extension is: one of url and service.
+        #[serde(deserialize_with = "null_is_default")]
         pub client_config: ClientConfig,
-        /// Namespaces whose objects the extension gets to see. Absent selects none, and admission replaces
-        /// it by an empty selector, which selects all.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        /// Namespaces whose objects the extension gets to see; an empty selector selects all. Absent selects none, and
+        /// admission replaces it by an empty one.
+        #[schemars(schema_with = "kubernetes::label_selector", extend("default" = {}))]
         pub namespace_selector: Option<LabelSelector>,
         /// Sent with every call; those of a ClusterClass patch win.
-        #[serde(skip_serializing_if = "Settings::is_empty")]
+        #[serde(deserialize_with = "null_is_default")]
         pub settings: Settings,
     }
 }
 
-wire_struct! {
+resource_struct! {
     /// Where an extension is: exactly one of `url` and `service`.
-    #[derive(Default, Eq)]
+    #[derive(Eq)]
+    #[schemars(extend("minProperties" = 1))]
     pub struct ClientConfig {
         /// An address outside the cluster.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(length(min = 1, max = 512))]
         pub url: Option<String>,
         /// A Service in the cluster.
-        #[serde(skip_serializing_if = "Option::is_none")]
         pub service: Option<ServiceReference>,
-        /// Certificates to trust, and no others. If empty, those of the operating system are trusted.
-        #[serde(skip_serializing_if = "CaBundle::is_empty")]
+        /// Certificates to trust, and no others. If absent, those of the operating system.
+        #[serde(deserialize_with = "null_is_default")]
+        #[schemars(length(min = 1, max = 51200))]
         pub ca_bundle: CaBundle,
     }
 }
 
-wire_struct! {
+resource_struct! {
     /// A Service that an extension is behind.
-    #[derive(Default, Eq)]
+    #[derive(Eq)]
+    #[schemars(extend("required" = ["name", "namespace"]))]
     pub struct ServiceReference {
         /// Namespace of the Service.
+        #[serde(deserialize_with = "null_is_default")]
+        #[schemars(length(min = 1, max = 63))]
         pub namespace: String,
         /// Name of the Service.
+        #[serde(deserialize_with = "null_is_default")]
+        #[schemars(length(min = 1, max = 63))]
         pub name: String,
         /// Goes before the path of every hook.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schemars(length(min = 1, max = 512))]
         pub path: Option<String>,
-        /// Port of the Service; admission fills in 443.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        /// Port of the Service.
+        #[schemars(range(min = 1, max = 65535), extend("default" = 443))]
         pub port: Option<i32>,
     }
 }
 
-wire_struct! {
+resource_struct! {
     /// What was discovered.
-    #[derive(Default)]
     pub struct ExtensionConfigStatus {
         /// Conditions.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(deserialize_with = "null_is_default")]
+        #[schemars(schema_with = "kubernetes::conditions")]
         pub conditions: Vec<Condition>,
         /// Handlers of the last discovery that worked. A failed one leaves them alone.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(deserialize_with = "null_is_default")]
+        #[schemars(
+            length(max = 512),
+            extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+        )]
         pub handlers: Vec<HandlerStatus>,
-        /// Conditions in their form before v1beta2, kept as they came. Windlass does not write them.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        pub deprecated: Option<Value>,
+        /// What a later version removes. Kept as it came.
+        pub deprecated: Option<AnyObject>,
     }
 }
 
-wire_struct! {
+resource_struct! {
     /// A handler under its registered name.
-    #[derive(Default)]
+    #[schemars(extend("required" = ["name", "requestHook"]))]
     pub struct HandlerStatus {
-        /// `<handler>.<ExtensionConfig>`.
+        /// Handler and ExtensionConfig, joined by a dot.
+        #[serde(deserialize_with = "null_is_default")]
+        #[schemars(length(min = 1, max = 512))]
         pub name: String,
         /// Which hook it handles.
+        #[serde(deserialize_with = "null_is_default")]
         pub request_hook: GroupVersionHook,
-        /// How long a caller waits for an answer. Absent means the default.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        /// How long a caller waits for an answer; absent is the default.
+        #[schemars(range(min = 1))]
         pub timeout_seconds: Option<i32>,
-        /// What a caller does when a call does not get through. Absent means `Fail`.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        /// What a caller does when a call does not get through; absent is Fail.
+        #[schemars(extend("enum" = ["Ignore", "Fail"]))]
         pub failure_policy: Option<FailurePolicy>,
     }
 }
 
 impl ExtensionConfig {
-    /// An ExtensionConfig that has not been seen by an API server.
-    pub fn new(name: impl Into<String>, spec: ExtensionConfigSpec) -> Self {
-        Self {
-            api_version: RUNTIME_API_VERSION.to_owned(),
-            kind: "ExtensionConfig".to_owned(),
-            metadata: ObjectMeta { name: name.into(), ..ObjectMeta::default() },
-            spec,
-            status: None,
-        }
+    /// Its name, which is part of the registered name of every handler. Empty if it has none; [`validate`] refuses that.
+    ///
+    /// [`validate`]: super::validate
+    pub fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or("")
     }
 
     /// Fills in what the user left out: an absent selector becomes one that selects every namespace, and a
@@ -148,7 +150,7 @@ impl ExtensionConfig {
 
     /// Whether reconciliation is paused. Only presence of the annotation counts, whatever its value.
     pub fn is_paused(&self) -> bool {
-        self.metadata.annotations.contains_key(PAUSED_ANNOTATION)
+        self.annotation(PAUSED_ANNOTATION).is_some()
     }
 
     /// Whether deletion was asked for.
@@ -162,28 +164,29 @@ impl ExtensionConfig {
     ///
     /// When the annotation does not name a Secret.
     pub fn inject_ca_from(&self) -> Result<Option<SecretReference>, InjectCaError> {
-        let Some(value) = self.metadata.annotations.get(INJECT_CA_FROM_SECRET_ANNOTATION) else {
-            return Ok(None);
-        };
+        let Some(value) = self.annotation(INJECT_CA_FROM_SECRET_ANNOTATION) else { return Ok(None) };
         match value.split_once('/') {
             Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => {
                 Ok(Some(SecretReference { namespace: namespace.to_owned(), name: name.to_owned() }))
             }
-            _ => Err(InjectCaError { value: value.clone() }),
+            _ => Err(InjectCaError { value: value.to_owned() }),
         }
     }
 
-    /// A condition of the status.
-    pub fn condition(&self, type_: &str) -> Option<&Condition> {
-        self.status.as_ref()?.conditions.iter().find(|condition| condition.type_ == type_)
+    fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// Whether the handlers in the status are those of the current `spec`. Whoever reads handlers without
-    /// discovering them must check this first.
+    /// The condition of a type, if the status has it.
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+        self.status.conditions.iter().find(|condition| condition.type_ == type_)
+    }
+
+    /// Whether the handlers in the status are those of the current `spec`. To be checked before handlers
+    /// are used that were not just discovered.
     pub fn is_discovered(&self) -> bool {
         self.condition(DISCOVERED_CONDITION).is_some_and(|condition| {
-            condition.status == ConditionStatus::True
-                && condition.observed_generation == self.metadata.generation
+            condition.status == "True" && condition.observed_generation == self.metadata.generation
         })
     }
 
@@ -193,7 +196,7 @@ impl ExtensionConfig {
     ///
     /// When one of the names is no RFC 1123 label.
     pub fn handler_status(&self, handler: &ExtensionHandler) -> Result<HandlerStatus, HandlerNameError> {
-        let name = RegisteredName::new(&HandlerName::new(handler.name.as_str())?, &self.metadata.name)?;
+        let name = RegisteredName::new(&HandlerName::new(handler.name.as_str())?, self.name())?;
         Ok(HandlerStatus {
             name: name.as_str().to_owned(),
             request_hook: handler.request_hook.clone(),
@@ -204,7 +207,7 @@ impl ExtensionConfig {
     }
 }
 
-/// PEM certificates. Base64 on the wire, because that is what Go does with bytes.
+/// Certificates in PEM. Base64 on the wire, because that is what Go does with bytes.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct CaBundle(Vec<u8>);
 
@@ -231,6 +234,8 @@ impl fmt::Debug for CaBundle {
         write!(f, "CaBundle({} bytes)", self.0.len())
     }
 }
+
+inline_schema! { CaBundle { "type": "string", "format": "byte" } }
 
 impl Serialize for CaBundle {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -271,7 +276,7 @@ pub struct InjectCaError {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::hooks::Hook;
@@ -296,7 +301,30 @@ mod tests {
         let config: ExtensionConfig = serde_json::from_str(wire).unwrap();
         assert_eq!(config.spec.client_config.ca_bundle.as_pem(), b"PEM");
         assert!(config.is_discovered());
-        assert_eq!(serde_json::to_string(&config).unwrap(), wire);
+        let wire: Value = serde_json::from_str(wire).unwrap();
+        assert_eq!(serde_json::to_value(&config).unwrap(), wire);
+    }
+
+    #[test]
+    fn null_counts_as_absent_and_other_kinds_are_refused() {
+        let null = config(json!({
+            "apiVersion": "runtime.cluster.x-k8s.io/v1alpha1",
+            "metadata": {"name": "ext1", "creationTimestamp": null, "managedFields": [{"manager": "kubectl"}]},
+            "spec": {"clientConfig": {"url": null, "service": {"name": null, "port": null}, "caBundle": null}, "settings": null},
+            "status": {"conditions": null, "handlers": [{"name": "a.ext1", "requestHook": null}], "deprecated": {"v1beta1": {}}},
+        }));
+        assert_eq!(null.name(), "ext1");
+        assert_eq!(null.spec.client_config.service, Some(ServiceReference::default()));
+        assert_eq!(null.status.handlers[0].name, "a.ext1");
+        let written = serde_json::to_value(&null).unwrap();
+        assert_eq!(written["metadata"]["managedFields"][0]["manager"], "kubectl");
+        assert_eq!(written["status"]["deprecated"], json!({"v1beta1": {}}));
+        let empty = config(json!({"metadata": {"name": "e"}, "spec": null, "status": null}));
+        assert_eq!(empty, ExtensionConfig::new("e", ExtensionConfigSpec::default()));
+
+        let wrong = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}});
+        let error = serde_json::from_value::<ExtensionConfig>(wrong).unwrap_err().to_string();
+        assert_eq!(error, "expected a ExtensionConfig of runtime.cluster.x-k8s.io, not a Secret of v1");
     }
 
     #[test]
@@ -334,7 +362,8 @@ mod tests {
     fn the_annotation_names_a_secret() {
         let annotated = |value: &str| {
             let mut config = ExtensionConfig::new("e", ExtensionConfigSpec::default());
-            config.metadata.annotations.insert(INJECT_CA_FROM_SECRET_ANNOTATION.to_owned(), value.to_owned());
+            let annotations = config.metadata.annotations.get_or_insert_default();
+            annotations.insert(INJECT_CA_FROM_SECRET_ANNOTATION.to_owned(), value.to_owned());
             config.inject_ca_from()
         };
         assert_eq!(ExtensionConfig::default().inject_ca_from(), Ok(None));
@@ -360,7 +389,8 @@ mod tests {
         ] {
             let config = config(json!({
                 "metadata": {"generation": 2},
-                "status": {"conditions": [{"type": "Discovered", "status": status, "observedGeneration": observed}]},
+                "status": {"conditions": [{"type": "Discovered", "status": status, "observedGeneration": observed,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
             }));
             assert_eq!(config.is_discovered(), expected, "{status} {observed}");
         }

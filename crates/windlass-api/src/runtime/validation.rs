@@ -15,12 +15,13 @@ const MAX_CA_BUNDLE_LENGTH: usize = 51_200;
 /// Comes after [`ExtensionConfig::fill_defaults`]: an absent selector is a violation here.
 pub fn validate(config: &ExtensionConfig) -> Vec<Violation> {
     let mut found = Violations::default();
-    found.check("metadata.name", check_rfc1123_label(&config.metadata.name).map_err(Problem::Label));
+    found.check("metadata.name", check_rfc1123_label(config.name()).map_err(Problem::Label));
     check_client_config(&config.spec.client_config, &mut found);
     match &config.spec.namespace_selector {
         None => found.add("spec.namespaceSelector", Problem::SelectorMissing),
         Some(selector) => {
-            for violation in Selector::compile(Some(selector)).err().unwrap_or_default() {
+            let violations = Selector::compile(Some(selector)).err().map(|error| error.violations);
+            for violation in violations.into_iter().flatten() {
                 let field = format!("spec.namespaceSelector.{}", violation.field);
                 found.add(field, Problem::Selector(violation.problem));
             }

@@ -83,7 +83,7 @@ pub fn shape(api_version: &str, kind: &str) -> Shape {
 /// An object of a built-in kind with nothing in it: the `live` object of a create.
 ///
 /// Not quite empty. The API server keeps built-in kinds in structs, which have their parts from the
-/// start; so whoever creates a Pod owns what is in `spec`, but not `spec` itself.
+/// start; so the field manager that creates a Pod owns what is in `spec`, but not `spec` itself.
 pub fn blank(api_version: &str, kind: &str) -> Value {
     let pod = || json!({"containers": null});
     let template = || json!({"metadata": {}, "spec": pod()});

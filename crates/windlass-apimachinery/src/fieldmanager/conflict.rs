@@ -1,4 +1,4 @@
-//! Conflicts: fields that somebody else owns and that an apply would change.
+//! Conflicts: fields of other field managers that an apply would change.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use super::managed::{Manager, Operation, Timestamp};
 use super::path::{self, Path};
 use crate::cause::quote;
 
-/// One field that an apply would change although somebody else owns it.
+/// One field that an apply would change although another field manager owns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// Who owns it.

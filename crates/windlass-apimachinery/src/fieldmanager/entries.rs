@@ -1,6 +1,6 @@
 //! `managedFields` as they are stored, taken apart only as far as a write needs.
 //!
-//! A write changes the entry of whoever writes, and seldom another. All other entries stay the JSON they
+//! A write changes the entry of its own field manager, and seldom another. All other entries stay the JSON they
 //! are: whether an owner loses something is looked up in its `fieldsV1`, which is a trie already. Entries
 //! that are not written as this crate writes them are left to [`ManagedFields`](super::ManagedFields).
 

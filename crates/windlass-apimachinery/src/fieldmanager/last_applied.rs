@@ -10,7 +10,7 @@ use super::conflict::Conflicts;
 use super::set::Set;
 use super::shape::Shape;
 use super::typed;
-use crate::depth;
+use windlass_patch::depth;
 
 /// The annotation of client-side apply.
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";

@@ -6,8 +6,8 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use super::set::{FieldsError, Set};
-use crate::depth::{self, TooDeep};
 use crate::schema::{rfc3339, to_rfc3339};
+use windlass_patch::depth::{self, TooDeep};
 
 /// A point in time with the precision of the API: seconds, in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,7 +65,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Somebody who applies.
+    /// A field manager that applies.
     pub fn applier(name: &str, subresource: &str) -> Self {
         Manager {
             name: name.to_owned(),
@@ -75,7 +75,7 @@ impl Manager {
         }
     }
 
-    /// Somebody who updates objects of a version.
+    /// A field manager that updates objects of a version.
     pub fn updater(name: &str, api_version: &str, subresource: &str) -> Self {
         Manager {
             name: name.to_owned(),
@@ -399,9 +399,9 @@ mod tests {
         for (entries, message) in cases {
             assert_eq!(ManagedFields::decode(&entries).unwrap_err().to_string(), message);
         }
-        let deep = depth::tests::nested(10_000);
+        let deep = depth::hostile::nested(10_000);
         assert_eq!(ManagedFields::decode(&deep), Err(ManagedFieldsError::TooDeep(TooDeep)));
-        depth::tests::dismantle(deep);
+        depth::hostile::dismantle(deep);
     }
 
     #[test]

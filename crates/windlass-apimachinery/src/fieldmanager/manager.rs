@@ -14,7 +14,7 @@ use super::shape::Shape;
 use super::typed::{self, NotConforming};
 use super::updater::{ConversionError, Refusal, Updater, Versions};
 use crate::builtin;
-use crate::depth::{self, TooDeep};
+use windlass_patch::depth::{self, TooDeep};
 
 /// Where a write arrives. Each endpoint writes its part of the object and ignores the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub struct FieldManager<'a> {
 /// Why an apply is refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ApplyError {
-    /// Somebody else owns what it would change: 409.
+    /// Another field manager owns what it would change: 409.
     #[error(transparent)]
     Conflicts(#[from] Conflicts),
     /// It is of another kind or version than the request is for: 400.
@@ -105,7 +105,7 @@ pub enum ApplyError {
     /// The stored object has entries that cannot be read: 500.
     #[error("failed to decode managed fields: {0}")]
     ManagedFields(#[from] ManagedFieldsError),
-    /// The object cannot be shown in a version that somebody owns fields of: 500.
+    /// The object cannot be shown in a version that a field manager has fields of: 500.
     #[error(transparent)]
     Conversion(#[from] ConversionError),
     /// The version of the request is not served: 404.
@@ -116,7 +116,7 @@ pub enum ApplyError {
     TooDeep(#[from] TooDeep),
 }
 
-/// Owns what an object had before the first apply, if nobody was known to.
+/// Owns what an object had before the first apply, if no field manager was known to.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 impl FieldManager<'_> {
@@ -156,7 +156,7 @@ impl FieldManager<'_> {
     /// The object after a manager applied `config`, with the owners of its fields; not defaulted.
     ///
     /// `live` as for [`update`](Self::update). Fields that this endpoint does not write are merged as
-    /// well, and owned by nobody: the caller takes from the result what the endpoint writes.
+    /// well, and has no field manager: the caller takes from the result what the endpoint writes.
     pub fn apply(
         &self,
         live: &Value,
@@ -253,7 +253,7 @@ impl FieldManager<'_> {
         manager: &str,
         now: Timestamp,
     ) -> Option<ManagedFields> {
-        // An object whose owners were forgotten stays without, until somebody applies.
+        // An object whose field managers were forgotten stays without, until the next apply.
         let exists = live.pointer("/metadata/uid").and_then(Value::as_str).is_some_and(|uid| !uid.is_empty());
         if managed.managers.is_empty() && exists {
             return Some(managed);
@@ -328,7 +328,7 @@ impl FieldManager<'_> {
     }
 }
 
-/// What identifies an object and what the server itself keeps about it belongs to nobody.
+/// What identifies an object and what the server itself keeps about it has no field manager.
 pub(super) static NEVER_OWNED: LazyLock<Set> = LazyLock::new(|| {
     let metadata = [
         "name",

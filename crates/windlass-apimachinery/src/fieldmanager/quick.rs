@@ -33,7 +33,7 @@ impl FieldManager<'_> {
         }
         let taken = take_owners(&mut new);
         let mut entries = Entries::take(if is_unchanged { taken } else { stored.cloned() });
-        // An object whose owners were forgotten stays without, until somebody applies.
+        // An object whose field managers were forgotten stays without, until the next apply.
         if entries.is_empty() && has_uid(live) {
             return Ok(new);
         }

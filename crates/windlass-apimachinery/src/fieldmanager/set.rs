@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::path::{MalformedElement, Path, PathElement};
 
-/// A set of field paths. The root is never a member: nobody owns a whole object.
+/// A set of field paths. The root is never a member: no field manager owns a whole object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Set {
     /// No node is empty: it is a member, or it has members below it.

@@ -117,7 +117,7 @@ impl Updater<'_> {
         Ok((pruned, managed))
     }
 
-    /// Takes what changed away from everybody but the `writer`, or says whose it is.
+    /// Takes what changed away from all field managers but the `writer`, or says whose it is.
     fn settle(
         &self,
         old: &Value,
@@ -171,7 +171,7 @@ impl Updater<'_> {
     }
 
     /// The merged object without what the manager applied last time, does not apply any more, and
-    /// nobody else owns.
+    /// no other field manager owns.
     fn prune(
         &self,
         merged: Value,
@@ -184,7 +184,7 @@ impl Updater<'_> {
         let before = typed::name_containers(&last.fields, &shape);
         let mut pruned = typed::remove(&merged, &before, &Set::default(), &shape);
 
-        // Everything that somebody owns comes back: in the version of the manager's last apply first,
+        // Everything that has a field manager comes back: in the version of the manager's last apply first,
         // because a conversion may need fields that are among it.
         let mut owned: BTreeMap<&str, Set> = BTreeMap::new();
         for ownership in managed.managers.values() {

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use crate::builtin::{self, Fields, PatchRule, Special};
-use crate::depth::{self, TooDeep};
 use crate::json::Ordered;
+use windlass_patch::depth::{self, TooDeep};
 
 /// Why a strategic merge patch is refused: 422 except where noted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -512,12 +512,12 @@ mod tests {
             pod(json!({"spec": {"volumes": volumes(0)}}), json!({"spec": {"volumes": volumes(50_000)}}))
                 .unwrap();
         assert_eq!(merged["spec"]["volumes"].as_array().map(Vec::len), Some(150_000));
-        let deep = depth::tests::nested(10_000);
+        let deep = depth::hostile::nested(10_000);
         assert_eq!(pod(json!({}), json!({})), Ok(json!({})));
         assert_eq!(
             strategic_merge_patch("v1", "Pod", &json!({}), &deep),
             Err(StrategicError::TooDeep(TooDeep))
         );
-        depth::tests::dismantle(deep);
+        depth::hostile::dismantle(deep);
     }
 }

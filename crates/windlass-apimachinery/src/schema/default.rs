@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::structural::Schema;
-use crate::depth::{self, TooDeep};
+use windlass_patch::depth::{self, TooDeep};
 
 impl Schema {
     /// Drops nulls that mean "not given" and fills in defaults, in place.
@@ -164,8 +164,8 @@ mod tests {
 
     #[test]
     fn too_deep_a_document_is_refused() {
-        let mut document = depth::tests::nested(10_000);
+        let mut document = depth::hostile::nested(10_000);
         assert_eq!(Schema::default().apply_defaults(&mut document), Err(TooDeep));
-        depth::tests::dismantle(document);
+        depth::hostile::dismantle(document);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use windlass_api::GoDuration;
+
 /// Whether `text` has the format called `name`; `None` when the API knows no such format.
 pub(crate) fn conforms(name: &str, text: &str) -> Option<bool> {
     // Dashes in format names carry no meaning: `date-time` and `datetime` are one format.
@@ -119,39 +121,47 @@ fn date(text: &[u8]) -> Option<(Date, &[u8])> {
     (1..=days).contains(&day).then_some(((year, month, day), rest))
 }
 
-/// Nanoseconds of `1h30m`, `-1.5s` or `22 ns`.
+/// Nanoseconds of what the API takes for a duration: what Go reads, such as `1h30m`, or else numbers with the names of
+/// units anywhere in the string, such as `3 days`.
 pub(crate) fn duration_nanos(text: &str) -> Option<i64> {
-    let (negative, mut rest) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    if rest == "0" {
-        return Some(0);
+    if let Ok(duration) = text.parse::<GoDuration>() {
+        return Some(duration.as_nanos());
     }
-    let mut total = 0f64;
-    let mut parts = 0;
-    while !rest.is_empty() {
-        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let number: f64 = rest[..number_end].parse().ok()?;
-        rest = rest[number_end..].trim_start_matches(' ');
-        let unit_end = rest.find(|c: char| c.is_ascii_digit() || c == '.' || c == ' ').unwrap_or(rest.len());
-        let nanos = match &rest[..unit_end] {
-            "ns" | "nano" | "nanos" | "nanosecond" | "nanoseconds" => 1.0,
-            "us" | "µs" | "μs" | "micro" | "micros" | "microsecond" | "microseconds" => 1e3,
-            "ms" | "milli" | "millis" | "millisecond" | "milliseconds" => 1e6,
-            "s" | "sec" | "secs" | "second" | "seconds" => 1e9,
-            "m" | "min" | "mins" | "minute" | "minutes" => 60e9,
-            "h" | "hr" | "hour" | "hours" => 3600e9,
-            "d" | "day" | "days" => 86_400e9,
-            "w" | "wk" | "week" | "weeks" => 604_800e9,
-            _ => return None,
-        };
-        total += number * nanos;
-        parts += 1;
-        rest = &rest[unit_end..];
+    let mut total = None;
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        rest = &rest[start..];
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let (number, after) = rest.split_at(end);
+        let after = after.trim_start_matches([' ', '\t', '\n', '\r', '\u{c}']);
+        let end = after.find(|c: char| !c.is_ascii_alphabetic() && c != 'µ').unwrap_or(after.len());
+        let (unit, after) = after.split_at(end);
+        rest = after;
+        if unit.is_empty() {
+            continue;
+        }
+        let number: i64 = number.parse().ok()?;
+        if let Some(nanos) = named_unit(&unit.to_lowercase()) {
+            total = Some(total.unwrap_or(0i64).wrapping_add(number.wrapping_mul(nanos)));
+        }
     }
-    (parts > 0 && total <= i64::MAX as f64).then_some(if negative { -(total as i64) } else { total as i64 })
+    total
+}
+
+/// Nanoseconds of a unit by its name: an abbreviation, or anything that begins with its long name.
+fn named_unit(name: &str) -> Option<i64> {
+    const UNITS: [(&[&str], &str, i64); 8] = [
+        (&["ns"], "nano", 1),
+        (&["us", "µs"], "micro", 1_000),
+        (&["ms"], "milli", 1_000_000),
+        (&["s"], "sec", 1_000_000_000),
+        (&["m"], "min", 60_000_000_000),
+        (&["h", "hr"], "hour", 3_600_000_000_000),
+        (&["d"], "day", 86_400_000_000_000),
+        (&["w", "wk"], "week", 604_800_000_000_000),
+    ];
+    let unit = UNITS.iter().find(|(short, long, _)| short.contains(&name) || name.starts_with(long));
+    unit.map(|(.., nanos)| *nanos)
 }
 
 /// The bytes that standard, padded base64 encodes.
@@ -414,5 +424,14 @@ mod tests {
     fn durations_add_up() {
         assert_eq!(duration_nanos("1h1m1.5s"), Some(3_661_500_000_000));
         assert_eq!(duration_nanos("-2ms"), Some(-2_000_000));
+    }
+
+    /// The table has what `strfmt.ParseDuration` of k8s.io/kube-openapi makes of these.
+    #[test]
+    fn durations_are_those_of_the_api_server() {
+        let table: Vec<(String, Option<i64>)> = serde_json::from_str(include_str!("durations.json")).unwrap();
+        for (text, nanos) in table {
+            assert_eq!(duration_nanos(&text), nanos, "{text:?}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::meta::prune_metadata;
 use super::place::Place;
 use super::structural::{Additional, Schema};
-use crate::depth::{self, TooDeep};
+use windlass_patch::depth::{self, TooDeep};
 
 impl Schema {
     /// Drops the fields of an object that this schema does not know, and returns their paths, sorted:
@@ -226,8 +226,8 @@ mod tests {
     #[test]
     fn too_deep_a_document_is_refused() {
         let schema = Schema::parse(&json!({"type": "object"})).unwrap();
-        let mut document = depth::tests::nested(10_000);
+        let mut document = depth::hostile::nested(10_000);
         assert_eq!(schema.prune(&mut document), Err(TooDeep));
-        depth::tests::dismantle(document);
+        depth::hostile::dismantle(document);
     }
 }

@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 use super::pattern::Pattern;
 use super::wellformed;
 use crate::cause::{Cause, FieldPath};
-use crate::depth;
 use crate::names::Names;
+use windlass_patch::depth;
 
 /// A structural schema, or one node of it.
 ///

@@ -7,8 +7,8 @@ use super::listtype;
 use super::ratchet;
 use super::structural::{Additional, Checks, Schema, Type};
 use crate::cause::{self, Cause, FieldPath, NO_FIELD};
-use crate::depth;
 use crate::json::{self, type_name};
+use windlass_patch::depth;
 
 impl Schema {
     /// Everything wrong with an object, the schema's types and constraints first, then duplicates in
@@ -40,7 +40,7 @@ impl Schema {
 }
 
 /// The most causes that are reported. A large object can be wrong in a million places, and the answer
-/// must not be a hundred times as long as the request; nobody corrects more at a time.
+/// must not be a hundred times as long as the request; a user corrects no more at a time.
 const MAX_CAUSES: usize = 1_000;
 
 #[derive(Default)]

@@ -174,7 +174,7 @@ proptest! {
             scenario.apply(manager, json!({}), false, OBJECT).unwrap();
         }
         let object = scenario.object.clone().unwrap();
-        // An empty spec may be left, applied by somebody and owned by nobody.
+        // An empty spec may be left, applied by one field manager and owned by none.
         let left = object.get("spec").cloned().unwrap_or_else(|| json!({}));
         prop_assert_eq!(left, json!({}));
         prop_assert!(scenario.owners().is_empty(), "{:?}", scenario.owners());
@@ -185,10 +185,10 @@ proptest! {
         let scenario = after(&acts);
         let Some(object) = scenario.object.clone() else { return Ok(()) };
         let managed = ManagedFields::of(&object).unwrap();
-        // An object that lost all its owners is not tracked until somebody applies.
+        // An object that lost all its field managers is not tracked until the next apply.
         prop_assume!(!managed.managers.is_empty());
         let owned = managed.managers.values().fold(Set::default(), |all, entry| all.union(&entry.fields));
-        // The default of `protocol` comes from the server, and an empty spec from nobody.
+        // The default of `protocol` comes from the server; an empty spec has no field manager.
         let unowned: Vec<String> = fields(&object, &spec_shape()).below_spec().leaves().difference(&owned).paths().iter()
             .map(|path| windlass_apimachinery::fieldmanager::display(path))
             .filter(|path| !path.ends_with(".protocol") && path != ".spec").collect();

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use windlass_apimachinery::fieldmanager::{
     ApplyError, Endpoint, FieldManager, ManagedFields, Manager, Operation, Shape, Timestamp, display,
 };
-use windlass_apimachinery::patch::merge_patch;
 use windlass_apimachinery::schema::Schema;
+use windlass_patch::merge_patch;
 
 pub(crate) const API_VERSION: &str = "demo.test/v1";
 pub(crate) const KIND: &str = "Widget";
@@ -128,7 +128,7 @@ impl Scenario {
             }
             "patch" => {
                 let (manager, patch) = manager_and_object(rest, "spec");
-                let new = merge_patch(self.object.as_ref().unwrap(), &patch).unwrap();
+                let new = merge_patch::apply(self.object.as_ref().unwrap(), &patch).unwrap();
                 self.update(manager, new);
             }
             "conflicts" => self.check_conflicts(rest),

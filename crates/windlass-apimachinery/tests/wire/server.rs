@@ -8,8 +8,8 @@ use windlass_apimachinery::cause::{Cause, summary};
 use windlass_apimachinery::fieldmanager::{
     ApplyError, Endpoint, FieldManager, Shape, Timestamp, manager_name,
 };
-use windlass_apimachinery::patch::{JsonPatch, merge_patch};
 use windlass_apimachinery::schema::{Rules, Schema};
+use windlass_patch::{Dialect, JsonPatch, merge_patch};
 
 use crate::transcript::{self, Exchange};
 
@@ -33,21 +33,16 @@ pub(crate) struct Answer {
 }
 
 impl Server {
-    pub(crate) fn new() -> Option<Self> {
-        let crd: Value = serde_json::from_str(&transcript::file("crd.json")?).unwrap();
+    pub(crate) fn new() -> Self {
+        let crd: Value = serde_json::from_str(&transcript::file("crd.json")).unwrap();
         let path = "spec.versions[0].schema.openAPIV3Schema";
         let schema = Arc::new(
             Schema::from_crd(&crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"], path).unwrap(),
         );
         let rules = Rules::compile(&schema, path).unwrap();
         let versions = BTreeMap::from([(API_VERSION.to_owned(), Arc::new(Shape::of_resource(&schema)))]);
-        Some(Server {
-            schema,
-            rules,
-            versions,
-            objects: BTreeMap::new(),
-            now: Timestamp::from_unix_seconds(0),
-        })
+        let now = Timestamp::from_unix_seconds(0);
+        Server { schema, rules, versions, objects: BTreeMap::new(), now }
     }
 
     pub(crate) fn answer(&mut self, exchange: &Exchange) -> Answer {
@@ -115,11 +110,12 @@ impl Server {
                 applied.map_err(|error| refused(&error))?
             }
             "application/merge-patch+json" => {
-                let patched = merge_patch(&base, &exchange.body_json()).unwrap();
+                let patched = merge_patch::apply(&base, &exchange.body_json()).unwrap();
                 self.updated(&base, patched, endpoint, exchange)
             }
             "application/json-patch+json" => {
-                let patched = JsonPatch::parse(&exchange.body_json()).and_then(|patch| patch.apply(&base));
+                let patch = JsonPatch::parse(Dialect::ApiServer, &exchange.body_json());
+                let patched = patch.and_then(|patch| patch.apply(&base));
                 let Ok(patched) = patched else {
                     let message = "the server rejected our request due to an error in our request";
                     return Err(failure(422, "Invalid", message, Some(json!({}))));

@@ -16,7 +16,7 @@ fn comparable(mut answer: Value) -> Value {
 }
 
 fn replay(name: &str) -> usize {
-    let (Some(exchanges), Some(mut server)) = (transcript::exchanges(name), Server::new()) else { return 0 };
+    let (exchanges, mut server) = (transcript::exchanges(name), Server::new());
     for (number, exchange) in exchanges.iter().enumerate() {
         let context = format!("{name} #{number}: {} {} {}", exchange.method, exchange.path, exchange.body);
         let ours = server.answer(exchange);
@@ -30,11 +30,11 @@ fn replay(name: &str) -> usize {
 #[test]
 fn applies_answer_as_the_real_server_does() {
     let compared = replay("06-ssa.txt");
-    assert!(compared == 0 || compared >= 16, "only {compared} exchanges");
+    assert!(compared >= 16, "only {compared} exchanges");
 }
 
 #[test]
 fn creates_answer_as_the_real_server_does() {
     let compared = replay("03-create.txt");
-    assert!(compared == 0 || compared == 2, "only {compared} exchanges");
+    assert_eq!(compared, 2);
 }

@@ -41,24 +41,19 @@ impl Exchange {
     }
 }
 
-/// A file of the specification; `None`, loudly, where there is no specification.
-pub(crate) fn file(name: &str) -> Option<String> {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../../shared/spec/wire", name].iter().collect();
-    match fs::read(&path) {
-        Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(error) => {
-            eprintln!("SKIPPED: not compared with the real API server, no {}: {error}", path.display());
-            None
-        }
-    }
+/// A recording of a real API server, or what belongs to one.
+pub(crate) fn file(name: &str) -> String {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "../../testdata/kube-apiserver", name].iter().collect();
+    let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The exchanges of a transcript.
-pub(crate) fn exchanges(name: &str) -> Option<Vec<Exchange>> {
-    let text = file(name)?;
+pub(crate) fn exchanges(name: &str) -> Vec<Exchange> {
+    let text = file(name);
     let exchanges: Vec<Exchange> = text.split("### ").skip(1).map(exchange).collect();
     assert!(!exchanges.is_empty(), "{name} has no exchanges");
-    Some(exchanges)
+    exchanges
 }
 
 fn exchange(text: &str) -> Exchange {

@@ -93,7 +93,7 @@ impl Server {
 
     fn end(&mut self) {
         if let Running::Process { child, .. } = &mut self.running {
-            // It ends when nobody is left to write to it.
+            // It ends when its last writer is gone.
             drop(child.stdin.take());
             child.wait().expect("an end");
         }

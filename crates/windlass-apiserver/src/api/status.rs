@@ -220,7 +220,7 @@ impl Failure {
         Self::status(StatusCode::FORBIDDEN, "Forbidden", message, Some(subject.details()))
     }
 
-    /// A refusal by somebody who was asked, with the status of their choice.
+    /// A refusal by an admission webhook, with the status of its choice.
     pub(crate) fn denied(code: u16, message: String) -> Self {
         let code = StatusCode::from_u16(code).ok().filter(|code| code.as_u16() >= 400);
         let (code, reason) = match code.unwrap_or(StatusCode::FORBIDDEN) {

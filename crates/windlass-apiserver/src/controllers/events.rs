@@ -8,9 +8,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 use windlass_store::{Expect, Key, Object};
 
-use crate::clock;
 use crate::server::Inner;
 use crate::stored::parse;
+use crate::time;
 
 /// How long an event is kept after it was last written.
 pub(super) const LIFETIME: Duration = Duration::from_secs(3600);
@@ -34,8 +34,10 @@ impl Expiry {
             &event["eventTime"],
             &event["series"]["lastObservedTime"],
         ];
-        let last = times.into_iter().filter_map(Value::as_str).filter_map(clock::parse).max();
-        let age = last.and_then(|last| server.clock.now().duration_since(last).ok()).unwrap_or_default();
+        let last = times.into_iter().filter_map(Value::as_str).filter_map(time::parse).max();
+        let age = last.map(|last| server.clock.now().duration_since(last));
+        // An event from the future is new.
+        let age = age.and_then(|age| Duration::try_from(age).ok()).unwrap_or(Duration::ZERO);
         self.schedule(object, LIFETIME.saturating_sub(age));
     }
 

@@ -1,7 +1,7 @@
-//! What goes on without being asked: deletion that spreads, namespaces and definitions that are emptied,
+//! What goes on without being asked: deletion that spreads, namespaces and CRDs that are emptied,
 //! events that expire. One task reads every change in order, so that its picture is never out of order.
 
-mod definition;
+mod crd;
 mod events;
 mod garbage;
 mod namespace;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::time::{Instant, sleep_until};
 use windlass_store::{Event, EventKind, Object, Scope, WatchError};
 
-pub(crate) use definition::establish;
+pub(crate) use crd::establish;
 pub(crate) use seed::seed;
 
 use crate::registry::{Behaviour, Resource};
@@ -106,8 +106,8 @@ impl<'a> Housekeeping<'a> {
         }
         if meta.deleted_at.is_some() {
             self.collector.look_after_deletion(self.server, &resource, object).await;
-            if resource.behaviour == Behaviour::Definition {
-                definition::clean_up(self.server, object.key().name()).await;
+            if resource.behaviour == Behaviour::Crd {
+                crd::clean_up(self.server, object.key().name()).await;
             }
         }
     }
@@ -129,7 +129,7 @@ impl<'a> Housekeeping<'a> {
             namespace::finish(self.server, namespace).await;
         }
         if let Some((group, plural)) = object.key().resource().as_str().split_once('/') {
-            definition::clean_up(self.server, &format!("{plural}.{group}")).await;
+            crd::clean_up(self.server, &format!("{plural}.{group}")).await;
         }
     }
 }

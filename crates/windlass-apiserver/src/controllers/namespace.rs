@@ -62,7 +62,7 @@ pub(super) async fn finish(server: &Arc<Inner>, name: &str) {
         }
         Ok(new)
     };
-    // If somebody else was faster, it is gone.
+    // If another client was faster, it is gone.
     let _ = call.rewrite_only(Part::Finalizers, Ownership::Creator, &mut Vec::new(), make).await;
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use windlass_store::Expect;
 
-use super::definition::establish;
+use super::crd::establish;
 use super::namespace::furnish;
 use crate::api::Failure;
 use crate::server::Inner;
@@ -42,13 +42,12 @@ pub(crate) async fn seed(server: &Arc<Inner>) -> Result<(), Failure> {
     create(server, "clusterrolebindings", "", binding).await?;
     component_status(server).await?;
 
-    // A definition that was written just before a crash may not have been accepted yet.
-    let definitions =
-        server.registry().get("apiextensions.k8s.io", "v1", "customresourcedefinitions").cloned();
-    if let Some(definitions) = definitions {
+    // A CRD that was written just before a crash may not have been accepted yet.
+    let crds = server.registry().get("apiextensions.k8s.io", "v1", "customresourcedefinitions").cloned();
+    if let Some(crds) = crds {
         let names: Vec<String> = {
             let snapshot = server.store.snapshot();
-            snapshot.list(&definitions.scope(None)).map(|object| object.key().name().to_owned()).collect()
+            snapshot.list(&crds.scope(None)).map(|object| object.key().name().to_owned()).collect()
         };
         for name in names {
             establish(server, &name).await?;
@@ -71,7 +70,7 @@ async fn create(server: &Arc<Inner>, plural: &str, namespace: &str, object: Valu
     call.insert(object, Ownership::Creator, &mut Vec::new()).await.map(drop)
 }
 
-/// Old clients look at it to see whether the cluster is well. Nobody can write it.
+/// Old clients read it to see whether the cluster is healthy. It is read-only.
 async fn component_status(server: &Arc<Inner>) -> Result<(), Failure> {
     let Some(resource) = server.registry().get("", "v1", "componentstatuses").cloned() else { return Ok(()) };
     let Ok(key) = resource.key("", "scheduler") else { return Ok(()) };
@@ -79,7 +78,7 @@ async fn component_status(server: &Arc<Inner>) -> Result<(), Failure> {
         return Ok(());
     }
     let status = json!({"kind": "ComponentStatus", "apiVersion": "v1",
-        "metadata": {"name": "scheduler", "uid": server.uid(), "creationTimestamp": server.clock.stamp()},
+        "metadata": {"name": "scheduler", "uid": server.uid(&resource, "", "scheduler"), "creationTimestamp": crate::time::stamp(server.clock.now())},
         "conditions": [{"type": "Healthy", "status": "True", "message": "ok"}]});
     let value = resource.to_store(&status)?;
     server.store.put(key, Expect::Absent, value).await.map(drop).map_err(|error| unavailable(&error))

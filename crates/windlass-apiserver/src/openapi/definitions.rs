@@ -103,7 +103,7 @@ impl Definitions {
         })
     }
 
-    /// What a definition defines: its schema, with the fields that every object has.
+    /// What a CRD defines: its schema, with the fields that every object has.
     fn custom(&mut self, resource: &Resource) -> Value {
         let written = resource.openapi.clone().unwrap_or_else(|| json!({"type": "object"}));
         let mut schema = if self.flavour == Flavour::V2 { downgrade(&written) } else { written };
@@ -272,7 +272,7 @@ pub(super) fn kind(group: &str, version: &str, kind: &str) -> Value {
     json!({"group": group, "kind": kind, "version": version})
 }
 
-/// `test.demo.v1.Widget` for what a definition defines; the name that Kubernetes has for the rest.
+/// `test.demo.v1.Widget` for what a CRD defines; the name that Kubernetes has for the rest.
 pub(super) fn schema_name(resource: &Resource) -> String {
     let Resource { group, version, kind, .. } = resource;
     let known = catalogue().kind(&group_version(group, version), kind);

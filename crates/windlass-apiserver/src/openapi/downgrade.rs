@@ -1,4 +1,4 @@
-//! Schemas of definitions as version 2 can say them.
+//! Schemas of CRDs as version 2 can say them.
 
 use serde_json::{Map, Value};
 

@@ -1,6 +1,6 @@
 //! OpenAPI: what every kind looks like, in version 3 per group and in version 2 as one document.
 //!
-//! Documents are made when somebody asks, and kept as long as the kinds in them stay as they are.
+//! Documents are made when they are requested, and kept as long as the kinds in them stay the same.
 
 mod definitions;
 mod downgrade;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, ETAG, EXPIRES, IF_NONE_MATCH, LOCATION, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -156,10 +156,9 @@ fn dated(server: &Inner, document: &Document, path: &str, headers: &HeaderMap, q
         Some(hash) if hash == document.hash => {
             let mut reply = document.reply(headers, crate::response::JSON);
             push(&mut reply, CACHE_CONTROL, "public, immutable");
-            if let Ok(now) = Timestamp::try_from(server.clock.now()) {
-                let end = now.saturating_add(YEAR).unwrap_or(now);
-                push(&mut reply, EXPIRES, &end.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string());
-            }
+            let now = server.clock.now();
+            let end = now.saturating_add(YEAR).unwrap_or(now);
+            push(&mut reply, EXPIRES, &end.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string());
             reply
         }
         Some(hash) if !hash.is_empty() => {

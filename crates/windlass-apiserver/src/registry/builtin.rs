@@ -86,7 +86,7 @@ const TABLE: &[Row] = &[
     row(ADMISSION, "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", &[], &[Cluster, Generation]),
     row(ADMISSION, "ValidatingWebhookConfiguration", "validatingwebhookconfigurations", &[], &[Cluster, Generation]),
     row(("apiextensions.k8s.io", "v1"), "CustomResourceDefinition", "customresourcedefinitions", &["crd", "crds"],
-        &[Cluster, Status, Generation, Has(Behaviour::Definition)]),
+        &[Cluster, Status, Generation, Has(Behaviour::Crd)]),
     row(("apiregistration.k8s.io", "v1"), "APIService", "apiservices", &[], &[Cluster, Status]),
     row(APPS, "ControllerRevision", "controllerrevisions", &[], &[]),
     row(APPS, "DaemonSet", "daemonsets", &["ds"], &[All, Status, Generation]),

@@ -14,7 +14,7 @@ use super::resource::{
 };
 use crate::machinery::{Cause, Rules, Schema, Shape};
 
-/// Fills in what a definition may leave out.
+/// Fills in what a CRD may leave out.
 pub(crate) fn apply_defaults(crd: &mut Value) {
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
@@ -36,7 +36,7 @@ pub(crate) fn apply_defaults(crd: &mut Value) {
     }
 }
 
-/// Everything wrong with a definition.
+/// Everything wrong with a CRD.
 pub(crate) fn validate(crd: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let spec = &crd["spec"];
@@ -124,18 +124,18 @@ fn versions(spec: &Value, causes: &mut Vec<Cause>) {
             }
         }
         let columns = version["additionalPrinterColumns"].as_array().map(Vec::as_slice).unwrap_or_default();
-        for (column, definition) in columns.iter().enumerate() {
-            let path = definition["jsonPath"].as_str().unwrap_or_default();
+        for (index, column) in columns.iter().enumerate() {
+            let path = column["jsonPath"].as_str().unwrap_or_default();
             if let Err(error) = JsonPath::parse(path) {
-                let field = format!("{at}.additionalPrinterColumns[{column}].jsonPath");
-                causes.push(Cause::invalid(field, &definition["jsonPath"], error));
+                let field = format!("{at}.additionalPrinterColumns[{index}].jsonPath");
+                causes.push(Cause::invalid(field, &column["jsonPath"], error));
             }
         }
     }
 }
 
 /// Compiled schemas by their digest, of all servers in the process. A large schema takes a hundred times longer to
-/// compile than to digest, and the same ones come again: when a definition is checked and then used, when a server
+/// compile than to digest, and the same ones come again: when a CRD is checked and then used, when a server
 /// starts on the same data, when many servers run in one process.
 static COMPILED: Mutex<BTreeMap<[u8; 32], ObjectSchema>> = Mutex::new(BTreeMap::new());
 
@@ -150,7 +150,7 @@ fn compile(schema: &Value, path: &str) -> Result<ObjectSchema, Vec<Cause>> {
     }
     let schema = Arc::new(Schema::from_crd(schema, path)?);
     let compiled = ObjectSchema { rules: Rules::compile(&schema, path)?, schema };
-    // With a path it was only checked, and messages would tell where in its definition a rule is.
+    // With a path it was only checked, and messages would tell where in its CRD a rule is.
     if path.is_empty() {
         let mut kept = known();
         if kept.len() >= KEEP_COMPILED {
@@ -161,7 +161,7 @@ fn compile(schema: &Value, path: &str) -> Result<ObjectSchema, Vec<Cause>> {
     Ok(compiled)
 }
 
-/// The resources that an accepted definition defines. A version whose schema cannot be compiled, which
+/// The resources that an accepted CRD defines. A version whose schema cannot be compiled, which
 /// an older program may have accepted, is left out.
 pub(crate) fn resources(
     crd: &Value,
@@ -242,9 +242,9 @@ fn selectable(version: &Value) -> Vec<Selectable> {
 }
 
 fn columns(version: &Value) -> Vec<Column> {
-    let Some(definitions) = version["additionalPrinterColumns"].as_array() else { return default_columns() };
-    let column = |definition: &Value| {
-        let text = |name: &str| definition[name].as_str().unwrap_or_default().to_owned();
+    let Some(columns) = version["additionalPrinterColumns"].as_array() else { return default_columns() };
+    let read = |column: &Value| {
+        let text = |name: &str| column[name].as_str().unwrap_or_default().to_owned();
         let path = text("jsonPath");
         let parsed = JsonPath::parse(&path).ok()?;
         let ty = text("type");
@@ -253,10 +253,10 @@ fn columns(version: &Value) -> Vec<Column> {
             _ => format!("Custom resource definition column (in JSONPath format): {path}"),
         };
         let cell = if ty == "date" { Cell::Age(parsed) } else { Cell::Path(parsed) };
-        let priority = definition["priority"].as_i64().unwrap_or_default();
+        let priority = column["priority"].as_i64().unwrap_or_default();
         Some(Column { name: text("name"), ty, format: text("format"), description, priority, cell })
     };
-    definitions.iter().filter_map(column).collect()
+    columns.iter().filter_map(read).collect()
 }
 
 fn default_columns() -> Vec<Column> {
@@ -271,7 +271,7 @@ fn default_columns() -> Vec<Column> {
     }]
 }
 
-/// The status of a definition whose names are accepted, given its spec and the time.
+/// The status of a CRD whose names are accepted, given its spec and the time.
 pub(crate) fn established(crd: &Value, now: &str) -> Value {
     let condition = |ty: &str, reason: &str, message: &str| json!({"type": ty, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message});
     let mut stored: Vec<Value> = crd["status"]["storedVersions"].as_array().cloned().unwrap_or_default();
@@ -289,7 +289,7 @@ pub(crate) fn established(crd: &Value, now: &str) -> Value {
     })
 }
 
-/// The status of a definition whose names belong to another one.
+/// The status of a CRD whose names belong to another one.
 pub(crate) fn refused(crd: &Value, now: &str, conflict: &str) -> Value {
     let condition = |ty: &str, reason: &str, message: &str| json!({"type": ty, "status": "False", "lastTransitionTime": now, "reason": reason, "message": message});
     json!({
@@ -302,13 +302,13 @@ pub(crate) fn refused(crd: &Value, now: &str, conflict: &str) -> Value {
     })
 }
 
-/// The version in which objects of a definition are kept.
+/// The version in which objects of a CRD are kept.
 pub(crate) fn storage_version(crd: &Value) -> Option<&str> {
     let versions = crd["spec"]["versions"].as_array()?;
     versions.iter().find(|version| version["storage"] == true)?["name"].as_str()
 }
 
-/// Whether a condition of a definition is true.
+/// Whether a condition of a CRD is true.
 pub(crate) fn has_condition(crd: &Value, ty: &str) -> bool {
     is_true(&crd["status"]["conditions"], ty)
 }

@@ -1,4 +1,4 @@
-//! The subset of JSONPath that definitions use: fields, indices, slices, `[*]` and filters such as
+//! The subset of JSONPath that CRDs use: fields, indices, slices, `[*]` and filters such as
 //! `[?(@.type=='Ready')]`.
 
 use serde_json::Value;

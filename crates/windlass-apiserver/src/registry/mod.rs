@@ -23,13 +23,13 @@ pub(crate) use resource::{
 pub(crate) struct Registry {
     /// By group and version, in the order in which discovery lists them.
     versions: BTreeMap<(String, String), Vec<Arc<Resource>>>,
-    definitions: BTreeMap<String, Arc<Known>>,
+    crds: BTreeMap<String, Arc<Known>>,
     next_encoding: u64,
     /// By storage: one resource each, in the version that is kept if that is served.
     homes: BTreeMap<store::Resource, Arc<Resource>>,
 }
 
-/// A definition that is in the registry.
+/// A CRD that is in the registry.
 struct Known {
     /// That of the object it was read from: as long as it stays, nothing has to be read again.
     revision: u64,
@@ -59,9 +59,9 @@ impl Registry {
         Self::with(BTreeMap::new(), BUILT_IN.len() as u64)
     }
 
-    fn with(definitions: BTreeMap<String, Arc<Known>>, next_encoding: u64) -> Self {
+    fn with(crds: BTreeMap<String, Arc<Known>>, next_encoding: u64) -> Self {
         let mut versions: BTreeMap<(String, String), Vec<Arc<Resource>>> = BTreeMap::new();
-        let custom = definitions.values().flat_map(|known| known.resources.iter());
+        let custom = crds.values().flat_map(|known| known.resources.iter());
         for resource in BUILT_IN.iter().chain(custom) {
             let place = (resource.group.clone(), resource.version.clone());
             versions.entry(place).or_default().push(Arc::clone(resource));
@@ -73,22 +73,22 @@ impl Registry {
                 homes.insert(resource.storage.clone(), Arc::clone(resource));
             }
         }
-        Self { versions, definitions, next_encoding, homes }
+        Self { versions, crds, next_encoding, homes }
     }
 
-    /// The registry for the definitions that are established, taking over from this one what has not
-    /// changed: parsing a definition takes a while, and compiling a schema a longer one.
+    /// The registry for the CRDs that are established, taking over from this one what has not
+    /// changed: parsing a CRD takes a while, and compiling a schema a longer one.
     pub(crate) fn rebuilt<'a>(
         &self,
-        definitions: impl Iterator<Item = &'a store::Object>,
+        crds: impl Iterator<Item = &'a store::Object>,
         conversions: &Conversions,
         by_webhook: impl Fn(&Value) -> Option<ConvertFn>,
     ) -> Self {
         let mut known = BTreeMap::new();
         let mut next_encoding = self.next_encoding;
-        for object in definitions {
+        for object in crds {
             let (name, revision) = (object.key().name().to_owned(), object.revision());
-            if let Some(before) = self.definitions.get(&name).filter(|before| before.revision == revision) {
+            if let Some(before) = self.crds.get(&name).filter(|before| before.revision == revision) {
                 known.insert(name, Arc::clone(before));
                 continue;
             }
@@ -99,7 +99,7 @@ impl Registry {
             let uid = crd["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
             let generation = crd["metadata"]["generation"].as_i64().unwrap_or_default();
             let terminating = crd["metadata"]["deletionTimestamp"].is_string();
-            let before = self.definitions.get(&name).filter(|before| {
+            let before = self.crds.get(&name).filter(|before| {
                 before.uid == uid && before.generation == generation && before.terminating == terminating
             });
             if let Some(before) = before {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use windlass_store as store;
 
@@ -27,7 +27,7 @@ pub(crate) struct Resource {
     pub(crate) subresources: Vec<Subresource>,
     pub(crate) behaviour: Behaviour,
     pub(crate) strategy: Strategy,
-    /// What objects of a definition must look like.
+    /// What objects of a CRD must look like.
     pub(crate) schema: Option<ObjectSchema>,
     /// The type of a built-in kind.
     pub(crate) type_id: Option<StructId>,
@@ -46,9 +46,9 @@ pub(crate) struct Resource {
     pub(crate) since: u64,
     /// Tells the versions of a resource apart in shared encodings of events.
     pub(crate) encoding: u64,
-    /// Whether the definition is being deleted, so that nothing new may be created.
+    /// Whether the CRD is being deleted, so that nothing new may be created.
     pub(crate) terminating: bool,
-    /// The schema as the definition wrote it, for OpenAPI.
+    /// The schema as the CRD wrote it, for OpenAPI.
     pub(crate) openapi: Option<Value>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) enum Verbs {
     All,
     /// Questions that are answered and not kept.
     CreateOnly,
-    /// What nobody can write.
+    /// What is read-only.
     ReadOnly,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct ScalePaths {
 pub(crate) enum Behaviour {
     Plain,
     Namespace,
-    Definition,
+    Crd,
     Secret,
     Event,
     Service,
@@ -205,7 +205,7 @@ pub(crate) enum Cell {
     /// The number at the path, 0 if there is none.
     Number(JsonPath),
     /// What a function makes of the object and the time.
-    Made(fn(&Value, SystemTime) -> Value),
+    Made(fn(&Value, Timestamp) -> Value),
 }
 
 impl Resource {

@@ -230,7 +230,7 @@ fn write_private(path: &Path, content: &str) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     let temporary = path.with_file_name(name);
-    // One that a crash left behind may have been made by somebody with other rights.
+    // One that a crash left behind may have been made with other permissions.
     match fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -69,7 +69,7 @@ impl Home {
             while let Ok((stream, _)) = listener.accept().await {
                 let store = store.clone();
                 tokio::spawn(async move {
-                    // Whoever asked may have gone away.
+                    // The caller may have gone away.
                     let _ = answer(stream, &store).await;
                 });
             }

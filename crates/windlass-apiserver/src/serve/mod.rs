@@ -11,6 +11,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Request, Response};
 use hyper::body::Incoming;
@@ -85,54 +86,65 @@ pub enum ServeError {
 }
 
 /// Serves the API on a listener until `shutdown` is ready, then ends watches and waits for requests.
-pub async fn serve(
+pub fn serve<'a>(
     server: ApiServer,
     listener: TcpListener,
     credentials: Arc<Credentials>,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
-    serve_within(Bounds::default(), server, listener, credentials, shutdown).await
+    shutdown: impl Future<Output = ()> + Send + 'a,
+) -> BoxFuture<'a, Result<(), ServeError>> {
+    serve_within(Bounds::default(), server, listener, credentials, shutdown)
 }
 
 /// Serves the API as [`serve`] does, with other bounds for clients.
-pub async fn serve_within(
+pub fn serve_within<'a>(
     bounds: Bounds,
     server: ApiServer,
     listener: TcpListener,
     credentials: Arc<Credentials>,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), ServeError> {
-    let tls = acceptor(&credentials, listener.local_addr()?.ip())?;
-    let connections = Arc::new(Semaphore::new(bounds.connections));
-    let graceful = GracefulShutdown::new();
-    let mut shutdown = std::pin::pin!(shutdown);
-    loop {
-        let accepted = tokio::select! {
-            () = &mut shutdown => break,
-            accepted = listener.accept() => accepted,
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(_) => {
-                // Out of file descriptors, most likely: others must end first.
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
-        let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else { continue };
-        let gate = Gate { server: server.clone(), credentials: Arc::clone(&credentials) };
-        let watcher = graceful.watcher();
-        let tls = tls.clone();
-        tokio::spawn(async move {
-            let _permit = permit;
-            connection(stream, tls, gate, bounds, watcher).await;
-        });
-    }
-    drop(listener);
-    server.stop();
-    // Whoever has not ended by then is cut off.
-    let _ = timeout(GRACE, graceful.shutdown()).await;
-    Ok(())
+    shutdown: impl Future<Output = ()> + Send + 'a,
+) -> BoxFuture<'a, Result<(), ServeError>> {
+    serve_until(Box::pin(shutdown), bounds, server, listener, credentials)
+}
+
+fn serve_until<'a>(
+    mut shutdown: BoxFuture<'a, ()>,
+    bounds: Bounds,
+    server: ApiServer,
+    listener: TcpListener,
+    credentials: Arc<Credentials>,
+) -> BoxFuture<'a, Result<(), ServeError>> {
+    Box::pin(async move {
+        let tls = acceptor(&credentials, listener.local_addr()?.ip())?;
+        let connections = Arc::new(Semaphore::new(bounds.connections));
+        let graceful = GracefulShutdown::new();
+        loop {
+            let accepted = tokio::select! {
+                () = &mut shutdown => break,
+                accepted = listener.accept() => accepted,
+            };
+            let stream = match accepted {
+                Ok((stream, _)) => stream,
+                Err(_) => {
+                    // Out of file descriptors, most likely: others must end first.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else { continue };
+            let gate = Gate { server: server.clone(), credentials: Arc::clone(&credentials) };
+            let watcher = graceful.watcher();
+            let tls = tls.clone();
+            tokio::spawn(async move {
+                let _permit = permit;
+                connection(stream, tls, gate, bounds, watcher).await;
+            });
+        }
+        drop(listener);
+        server.stop();
+        // Connections that have not ended by then are cut off.
+        let _ = timeout(GRACE, graceful.shutdown()).await;
+        Ok(())
+    })
 }
 
 async fn connection(
@@ -220,7 +232,7 @@ impl Gate {
         }
     }
 
-    /// Who it is. A token that is not known is an error even where nobody needs to be known.
+    /// The authenticated user. An unknown token is an error even where anonymous requests are allowed.
     fn identify(&self, headers: &HeaderMap, by_certificate: Option<Identity>) -> Result<Identity, Failure> {
         if let Some(identity) = by_certificate {
             return Ok(identity);

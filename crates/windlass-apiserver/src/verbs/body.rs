@@ -28,8 +28,8 @@ impl Call {
         Ok(object)
     }
 
-    /// Drops what a built-in kind does not have, and says what that was. Definitions are looked at later,
-    /// when everybody who may change an object has done so.
+    /// Drops what a built-in kind does not have, and says what that was. CRDs are looked at later,
+    /// when every component that may change an object has done so.
     pub(super) fn drop_unknown(&self, object: &mut Value) -> Result<Vec<String>, Failure> {
         let Some(id) = self.resource.type_id else { return Ok(Vec::new()) };
         let unknown = types::tidy(types::catalogue(), id, object).map_err(|misfit| {
@@ -116,7 +116,7 @@ impl Call {
         })
     }
 
-    /// Fields that are given twice or that nobody knows: errors, warnings or nothing, as the client wants.
+    /// Fields that are given twice or that are unknown: errors, warnings or nothing, as the client wants.
     pub(super) fn complain(
         &self,
         warnings: &mut Vec<String>,

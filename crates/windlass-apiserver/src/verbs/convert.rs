@@ -1,4 +1,4 @@
-//! What the owners of fields need to know about the versions of a resource.
+//! What managed fields need to know about the versions of a resource.
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ const NAME_ATTEMPTS: usize = 8;
 /// Who owns the fields of a new object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ownership {
-    /// Whoever creates it.
+    /// The user that creates it.
     Creator,
     /// As an apply has recorded it already.
     Recorded,
@@ -62,7 +62,7 @@ impl Call {
             let mut named = object.clone();
             // The longest name that leaves room for the suffix.
             let kept: String = prefix.chars().take(names::MAX_NAME - 5).collect();
-            named["metadata"]["name"] = format!("{kept}{}", self.server.suffix()).into();
+            named["metadata"]["name"] = format!("{kept}{}", self.suffix(&prefix)).into();
             let mut said = Vec::new();
             match self.try_insert(named, ownership, &mut said).await {
                 Err(failure) if failure.reason() == "AlreadyExists" && attempt < NAME_ATTEMPTS => {
@@ -74,6 +74,10 @@ impl Call {
                 }
             }
         }
+    }
+
+    fn suffix(&self, prefix: &str) -> String {
+        self.server.suffix(&self.resource, &self.namespace, prefix)
     }
 
     /// Puts the object where the path says, or refuses one that says it belongs elsewhere.

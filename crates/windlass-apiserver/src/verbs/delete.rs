@@ -22,7 +22,7 @@ pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// Holds an object until what it owns has forgotten it.
 pub(crate) const ORPHAN: &str = "orphan";
 
-/// Holds a definition until its objects are gone.
+/// Holds a CRD until its objects are gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// What a client wants of a deletion.
@@ -205,8 +205,8 @@ impl Call {
                 Propagation::Orphan => finalizers.push(ORPHAN.to_owned()),
             }
         }
-        let is_definition = self.resource.behaviour == Behaviour::Definition;
-        if is_definition && !is_deleting && !finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
+        let is_crd = self.resource.behaviour == Behaviour::Crd;
+        if is_crd && !is_deleting && !finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
             finalizers.push(CLEANUP.to_owned());
         }
         finalizers
@@ -214,13 +214,13 @@ impl Call {
 
     /// Marks an object as going away.
     fn mark(&self, object: &mut Value) {
-        let now = self.server.clock.stamp();
+        let now = crate::time::stamp(self.server.clock.now());
         object["metadata"]["deletionTimestamp"] = now.as_str().into();
         match self.resource.behaviour {
             Behaviour::Namespace => object["status"]["phase"] = "Terminating".into(),
             behaviour => {
                 object["metadata"]["deletionGracePeriodSeconds"] = 0.into();
-                if behaviour == Behaviour::Definition {
+                if behaviour == Behaviour::Crd {
                     let condition = json!({"type": "Terminating", "status": "True", "lastTransitionTime": now,
                         "reason": "InstanceDeletionPending",
                         "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will \
@@ -238,7 +238,7 @@ impl Call {
 
     /// What must happen before a deletion of this kind is answered.
     pub(super) fn after_delete(&self) {
-        if self.resource.behaviour == Behaviour::Definition {
+        if self.resource.behaviour == Behaviour::Crd {
             self.server.rebuild_registry();
         }
     }

@@ -14,7 +14,7 @@ impl Call {
     /// Deletes the pod unless a PodDisruptionBudget says that none may go now.
     ///
     /// Nothing here computes the status of budgets, and an eviction does not count itself against it: that is
-    /// left to whoever writes the status.
+    /// left to the component that writes the status.
     pub(super) async fn evict(&self, body: &Bytes) -> Result<Reply, Failure> {
         let eviction = if body.is_empty() { Value::Null } else { self.read_document(body)?.value };
         let name = eviction["metadata"]["name"].as_str().unwrap_or_default();

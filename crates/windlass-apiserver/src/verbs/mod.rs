@@ -141,8 +141,7 @@ impl Call {
     }
 
     pub(crate) fn timestamp(&self) -> Timestamp {
-        let now = self.server.clock.now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        Timestamp::from_unix_seconds(i64::try_from(now.as_secs()).unwrap_or_default())
+        Timestamp::from_unix_seconds(self.server.clock.now().as_second())
     }
 
     /// The answer to a write, as the client wants to see objects.
@@ -240,14 +239,14 @@ impl Call {
 
     /// What must happen before a write of this kind is answered.
     pub(crate) async fn after_write(&self, written: &Written) -> Result<(), Failure> {
-        if let (Behaviour::Definition, Written::Stored(object)) = (self.resource.behaviour, written) {
+        if let (Behaviour::Crd, Written::Stored(object)) = (self.resource.behaviour, written) {
             crate::controllers::establish(&self.server, object.key().name()).await?;
         }
         Ok(())
     }
 }
 
-/// Does what may wait for a webhook in the middle of things that do not wait, on a thread that nobody else
+/// Does what may wait for a webhook in the middle of things that do not wait, on a thread that no other request
 /// needs. The webhook may be served by the very thread that asks, or have to ask us something itself.
 pub(crate) async fn elsewhere<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,

@@ -3,7 +3,9 @@
 use serde_json::Value;
 
 use super::prepare::text;
-use crate::machinery::{Cause, label_key_problems, label_value_problems};
+use windlass_api::label_selector::{label_key_problems, label_value_problems};
+
+use crate::machinery::Cause;
 use crate::registry::{Behaviour, Resource};
 
 /// The longest name of an object.

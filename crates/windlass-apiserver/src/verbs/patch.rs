@@ -11,7 +11,7 @@ use super::{Call, Written};
 use crate::api::{Failure, PatchFormat, StatusCause};
 use crate::decode::{self, Document};
 use crate::machinery::{
-    ApplyError, Cause, JsonPatch, JsonPatchError, merge_patch_checked, strategic_merge_patch,
+    ApplyError, Cause, Dialect, JsonPatch, JsonPatchError, merge_patch, strategic_merge_patch,
 };
 use crate::response::Reply;
 
@@ -65,7 +65,9 @@ impl Call {
         let Document { value, duplicates } = self.read_json(body)?;
         self.complain(warnings, duplicates.iter().map(|field| format!("duplicate field {field:?}")))?;
         match format {
-            PatchFormat::Json => JsonPatch::parse(&value).map(Patch::Json).map_err(json_failure),
+            PatchFormat::Json => {
+                JsonPatch::parse(Dialect::ApiServer, &value).map(Patch::Json).map_err(json_failure)
+            }
             _ if !value.is_object() => {
                 Err(Failure::bad_request("error decoding patch: a patch is an object"))
             }
@@ -213,8 +215,12 @@ impl Patch {
     fn apply(&self, call: &Call, old: &Value) -> Result<Value, Failure> {
         match self {
             Self::Json(patch) => patch.apply(old).map_err(json_failure),
-            // What comes out of it is checked.
-            Self::Merge(patch) => Ok(merge_patch_checked(old, patch)),
+            // The patch was just read, and what comes out of it is checked.
+            Self::Merge(patch) => {
+                let mut new = old.clone();
+                merge_patch::apply_to(&mut new, patch);
+                Ok(new)
+            }
             Self::Strategic(patch) => {
                 let api_version = call.resource.api_version();
                 strategic_merge_patch(&api_version, &call.resource.kind, old, patch)

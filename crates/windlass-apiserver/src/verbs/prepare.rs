@@ -41,7 +41,7 @@ pub(super) fn reset_metadata(object: &mut Value) {
     }
 }
 
-/// A new object has no owners of fields yet.
+/// A new object has no field managers yet.
 pub(super) fn remove_owners(object: &mut Value) {
     remove_meta(object, "managedFields");
 }
@@ -61,15 +61,16 @@ pub(super) fn drop_empty_metadata(object: &mut Value) {
 
 /// Gives a new object its identity.
 pub(super) fn stamp_new(call: &Call, object: &mut Value) {
+    let uid = call.server.uid(&call.resource, &call.namespace, text(object, "name"));
     let metadata = &mut object["metadata"];
-    metadata["uid"] = call.server.uid().into();
-    metadata["creationTimestamp"] = call.server.clock.stamp().into();
+    metadata["uid"] = uid.into();
+    metadata["creationTimestamp"] = crate::time::stamp(call.server.clock.now()).into();
     if call.resource.strategy.generation {
         metadata["generation"] = 1.into();
     }
 }
 
-/// What a few kinds have even if nobody says so. Owned by whoever writes the object.
+/// Defaults that a few kinds have. Their field manager is the one that writes the object.
 pub(super) fn default_object(call: &Call, object: &mut Value) {
     match call.resource.behaviour {
         Behaviour::Namespace => {
@@ -77,7 +78,7 @@ pub(super) fn default_object(call: &Call, object: &mut Value) {
             object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
         }
         Behaviour::Secret => default_secret(object),
-        Behaviour::Definition => crd::apply_defaults(object),
+        Behaviour::Crd => crd::apply_defaults(object),
         // Required, and never absent in what the API server answers.
         Behaviour::Event => {
             let about = if call.resource.group.is_empty() { "involvedObject" } else { "regarding" };
@@ -118,7 +119,7 @@ pub(super) fn new_object(call: &Call, object: &mut Value) {
             object["spec"] = json!({"finalizers": ["kubernetes"]});
             object["status"] = json!({"phase": "Active"});
         }
-        Behaviour::Definition => {
+        Behaviour::Crd => {
             let stored: Vec<&str> = crd::storage_version(object).into_iter().collect();
             object["status"] = json!({"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored});
         }
@@ -254,7 +255,7 @@ pub(super) fn may_go(call: &Call, object: &Value) -> bool {
 /// What only one kind requires.
 pub(super) fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     match call.resource.behaviour {
-        Behaviour::Definition if old.is_none_or(|old| old["spec"] != object["spec"]) => {
+        Behaviour::Crd if old.is_none_or(|old| old["spec"] != object["spec"]) => {
             let mut causes = crd::validate(object);
             if let Some(old) = old {
                 for (pointer, field) in [

@@ -9,7 +9,7 @@ use super::prepare::text;
 use super::update::Part;
 use super::{Call, Written};
 use crate::api::{Failure, Layout, PatchFormat, canonical};
-use crate::machinery::{JsonPatch, merge_patch};
+use crate::machinery::{Dialect, JsonPatch, merge_patch};
 use crate::registry::ScalePaths;
 use crate::response::Reply;
 
@@ -30,10 +30,11 @@ impl Call {
         self.set_scale(paths, |old| {
             let current = scale(old, paths);
             match format {
-                PatchFormat::Json => JsonPatch::parse(&patch)
+                PatchFormat::Json => JsonPatch::parse(Dialect::ApiServer, &patch)
                     .and_then(|patch| patch.apply(&current))
                     .map_err(|_| Failure::patch_does_not_fit()),
-                _ => merge_patch(&current, &patch).map_err(|error| Failure::bad_request(error.to_string())),
+                _ => merge_patch::apply(&current, &patch)
+                    .map_err(|error| Failure::bad_request(error.to_string())),
             }
         })
         .await

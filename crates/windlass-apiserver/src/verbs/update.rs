@@ -27,7 +27,7 @@ pub(crate) enum Part {
     Finalizers,
     /// Only the conditions of a certificate signing request.
     Approval,
-    /// What a scale sets: written by the server on behalf of the client, and owned by nobody.
+    /// What a scale sets: written by the server on behalf of the client, with no field manager.
     Scale,
 }
 
@@ -86,7 +86,7 @@ impl Call {
         Ok(reply)
     }
 
-    /// Replaces the object that the path names by what `make` makes of it, again if somebody else was
+    /// Replaces the object that the path names by what `make` makes of it, again if another writer was
     /// faster. A request that names the version it is about is refused instead.
     pub(crate) async fn rewrite(
         &self,

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::json;
+use windlass_clock::Clock;
 use windlass_store::{Event, EventKind, Object};
 
 use crate::api::{Failure, View, canonical};
-use crate::clock::Clock;
 use crate::registry::Resource;
 use crate::selection::Selection;
 use crate::table::{Include, Table, partial, partial_bytes};
@@ -82,7 +82,7 @@ impl Frames {
         });
         match failed {
             Some(failure) => Err(failure),
-            // Somebody else failed to encode it: so shall we, and tell our client.
+            // Another watcher failed to encode it: so will this one, and its client is told.
             None if bytes.is_empty() => self.encode(ty, event.object()).map(Some),
             None => Ok(Some(bytes)),
         }

@@ -69,7 +69,10 @@ pub(crate) fn start(call: Call) -> Result<Reply, Failure> {
     let now = Instant::now();
     let timeout = match call.query.timeout_seconds {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds.min(24 * 3600)),
-        _ => DEFAULT_TIMEOUT + DEFAULT_TIMEOUT.mul_f64(call.server.random().f64()),
+        _ => {
+            let owner = ["watch", &call.resource.group, &call.resource.plural, &call.namespace];
+            DEFAULT_TIMEOUT + DEFAULT_TIMEOUT.mul_f64(call.server.randomness.generator(&owner).f64())
+        }
     };
     let end = now + timeout;
     let last_bookmark = end.checked_sub(BOOKMARK_BEFORE_END).filter(|at| *at > now).unwrap_or(end);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Handle, RuntimeFlavor};
+use windlass_random::{Randomness, uuid};
 
 use super::client;
 use super::hook::Target;
@@ -22,7 +23,7 @@ const REMEMBERED: usize = 2048;
 /// An object at one moment, and the version that it was converted to: `uid`, `resourceVersion`, from, to.
 type Moment = (String, String, String, String);
 
-/// The conversion that a definition asks for, if it asks for one.
+/// The conversion that a CRD asks for, if it asks for one.
 pub(crate) fn of_definition(crd: &Value, directory: &Directory) -> Option<ConvertFn> {
     let conversion = &crd["spec"]["conversion"];
     if conversion["strategy"] != "Webhook" {
@@ -64,7 +65,7 @@ fn moment(object: &Value, from: &str, to: &str) -> Option<Moment> {
 }
 
 fn ask(directory: &Directory, target: &Target, object: &Value, to: &str) -> Result<Value, String> {
-    let uid = format!("{:032x}", fastrand::u128(..));
+    let uid = uuid(&mut Randomness::unpredictable().generator(&["ConversionReview"]));
     let question = json!({
         "kind": "ConversionReview",
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -128,7 +129,7 @@ fn wait(directory: Directory, target: Target, question: Value) -> Result<Value, 
     let calls = CALLS.as_ref().ok_or("no thread can be started for it")?;
     let (sender, answer) = mpsc::sync_channel(1);
     calls.spawn(async move {
-        // Nobody listens any more if the caller has given up.
+        // The receiver is gone if the caller has given up.
         let _ = sender.send(client::post(&directory, &target, PATIENCE, &question).await);
     });
     let receive = || answer.recv().map_err(|_| "the call ended without an answer".to_owned());

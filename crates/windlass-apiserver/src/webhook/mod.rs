@@ -11,10 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use windlass_random::uuid;
 
 use crate::admission::{Operation, Review};
 use crate::api::Failure;
-use crate::machinery::JsonPatch;
+use crate::machinery::{Dialect, JsonPatch};
 use crate::registry::{Registry, Resource};
 use crate::server::Inner;
 use crate::stored::{meta, parse};
@@ -97,7 +98,7 @@ impl<'a> Session<'a> {
 
     /// All webhooks, in the order of their configurations.
     fn hooks(&self, plural: &str) -> Result<Arc<Vec<Arc<Hook>>>, Failure> {
-        // Otherwise a broken webhook could keep everybody from repairing it.
+        // Otherwise a broken webhook could prevent its own repair.
         if self.review.group == GROUP {
             return Ok(Arc::default());
         }
@@ -151,7 +152,8 @@ impl<'a> Session<'a> {
         let broken = |why: &str| Failure::internal(format!("admission webhook {:?}: {why}", hook.name));
         let patch = STANDARD.decode(patch).map_err(|_| broken("its patch is not base64"))?;
         let patch: Value = serde_json::from_slice(&patch).map_err(|_| broken("its patch is not JSON"))?;
-        let patch = JsonPatch::parse(&patch).map_err(|error| broken(&error.to_string()))?;
+        let patch =
+            JsonPatch::parse(Dialect::ApiServer, &patch).map_err(|error| broken(&error.to_string()))?;
         let patched = patch.apply(&answer.shown).map_err(|error| broken(&error.to_string()))?;
         *object = self.shown(&patched, &answer.version, self.review.version)?;
         Ok(true)
@@ -170,7 +172,7 @@ impl<'a> Session<'a> {
         let name = &hook.name;
         let shown = self.shown(object, review.version, version)?;
         let old = review.old.map(|old| self.shown(old, review.version, version)).transpose()?;
-        let uid = format!("{:032x}", fastrand::u128(..));
+        let uid = uuid(&mut self.server.randomness.generator(&["AdmissionReview", name]));
         let request = self.request(version, &shown, old.as_ref(), &uid);
         let (new, before) = (&request["request"]["object"], &request["request"]["oldObject"]);
         match hook.conditions_hold(new, before, &request["request"]) {

@@ -43,29 +43,22 @@ impl Answer {
     }
 }
 
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/spec/wire")
-}
-
-pub(crate) fn read(name: &str) -> Option<String> {
-    let path = folder().join(name);
-    match std::fs::read(&path) {
-        Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(error) => {
-            eprintln!("SKIPPED: no transcript to compare with: {}: {error}", path.display());
-            None
-        }
-    }
+/// A recording of a real API server, or what belongs to one.
+pub(crate) fn read(name: &str) -> String {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/kube-apiserver");
+    let path = folder.join(name);
+    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The definition that the transcripts use.
-pub(crate) fn crd() -> Option<String> {
+pub(crate) fn crd() -> String {
     read("crd.json")
 }
 
 /// The exchanges of a transcript.
-pub(crate) fn load(name: &str) -> Option<Vec<Exchange>> {
-    let text = read(name)?;
+pub(crate) fn load(name: &str) -> Vec<Exchange> {
+    let text = read(name);
     let mut exchanges: Vec<Exchange> = Vec::new();
     #[derive(PartialEq)]
     enum At {
@@ -113,7 +106,8 @@ pub(crate) fn load(name: &str) -> Option<Vec<Exchange>> {
             exchange.body.push_str(line);
         }
     }
-    Some(exchanges)
+    assert!(!exchanges.is_empty(), "{name} has no exchanges");
+    exchanges
 }
 
 impl Exchange {

@@ -1,13 +1,14 @@
 //! One ExtensionConfig on its own: L1 to L5, L8 and L10 to L13.
 
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 use windlass_api::dns_label::check_rfc1123_label;
-use windlass_api::label_selector::{LabelSelector, LabelSelectorOperator};
-use windlass_api::metadata::ConditionStatus;
+use windlass_api::label_selector::{Operator, Requirement, Selector};
 use windlass_api::names::{INJECT_CA_FROM_SECRET_ANNOTATION, NAMESPACE_NAME_LABEL, RUNTIME_API_VERSION};
 use windlass_api::runtime::{
     CaBundle, DISCOVERED_CONDITION, ExtensionConfig, Problem, UrlProblem, Violation, validate,
@@ -156,36 +157,36 @@ fn check_selector(subject: &str, selector: Option<&LabelSelector>, ledger: &mut 
     }
 }
 
-/// A label whose requirements no namespace can meet.
+/// A label whose requirements no namespace can meet. A selector that is not valid is reported by admission.
 fn contradiction(selector: &LabelSelector) -> Option<String> {
-    let expressions = |key: &str, operator: LabelSelectorOperator| {
-        let key = key.to_owned();
-        selector.match_expressions.iter().filter(move |one| one.key == key && one.operator == operator)
-    };
-    let keys = selector.match_labels.keys().chain(selector.match_expressions.iter().map(|one| &one.key));
-    for key in keys {
-        let mut allowed: Option<Vec<&String>> = selector.match_labels.get(key).map(|value| vec![value]);
-        for expression in expressions(key, LabelSelectorOperator::In) {
-            allowed = Some(match allowed {
-                None => expression.values.iter().collect(),
-                Some(before) => {
-                    before.into_iter().filter(|value| expression.values.contains(value)).collect()
-                }
-            });
+    let selector = Selector::compile(Some(selector)).ok()?;
+    for Requirement { key, .. } in selector.requirements() {
+        let operators = || {
+            let of_key = selector.requirements().iter().filter(|one| one.key == *key);
+            of_key.map(|one| &one.operator)
+        };
+        let mut allowed: Option<BTreeSet<&String>> = None;
+        for operator in operators() {
+            if let Operator::In(values) = operator {
+                allowed = Some(match allowed {
+                    None => values.iter().collect(),
+                    Some(before) => before.into_iter().filter(|value| values.contains(*value)).collect(),
+                });
+            }
         }
-        for expression in expressions(key, LabelSelectorOperator::NotIn) {
-            allowed = allowed.map(|before| {
-                before.into_iter().filter(|value| !expression.values.contains(value)).collect()
-            });
+        for operator in operators() {
+            if let (Operator::NotIn(values), Some(allowed)) = (operator, &mut allowed) {
+                allowed.retain(|value| !values.contains(*value));
+            }
         }
-        if allowed.as_ref().is_some_and(Vec::is_empty) {
+        if allowed.as_ref().is_some_and(BTreeSet::is_empty) {
             return Some(format!("no value of {key} is left"));
         }
         let must_exist = allowed.is_some()
-            || expressions(key, LabelSelectorOperator::Exists).next().is_some()
+            || operators().any(|operator| *operator == Operator::Exists)
             // Kubernetes puts this label on every namespace.
             || key == NAMESPACE_NAME_LABEL;
-        if must_exist && expressions(key, LabelSelectorOperator::DoesNotExist).next().is_some() {
+        if must_exist && operators().any(|operator| *operator == Operator::DoesNotExist) {
             return Some(format!("{key} must exist and must not exist"));
         }
     }
@@ -198,7 +199,7 @@ fn check_discovered(subject: &str, config: &ExtensionConfig, ledger: &mut Ledger
         return;
     };
     ledger.looked_at(CheckId::L8, subject);
-    if condition.status != ConditionStatus::True {
+    if condition.status != "True" {
         let observed = format!("Discovered is not True: {:?}", condition.message);
         ledger.found(Finding::new(Rule::NotDiscovered, subject, observed));
     } else if !config.is_discovered() {

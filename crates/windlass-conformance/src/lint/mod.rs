@@ -285,7 +285,7 @@ mod tests {
         };
         let status = |observed: u32, status: &str, handlers: &str| {
             format!(
-                "status:\n  conditions:\n  - {{type: Discovered, status: '{status}', observedGeneration: {observed}}}\n  handlers:\n{handlers}"
+                "status:\n  conditions:\n  - {{type: Discovered, status: '{status}', observedGeneration: {observed}, lastTransitionTime: '2026-01-01T00:00:00Z'}}\n  handlers:\n{handlers}"
             )
         };
         let config = |name: &str, selector: &str, status: &str| {

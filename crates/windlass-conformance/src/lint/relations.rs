@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 use windlass_api::Hook;
 use windlass_api::hooks::HookTag;
-use windlass_api::label_selector::{LabelSelector, Selector};
+use windlass_api::label_selector::Selector;
 use windlass_api::names::NAMESPACE_NAME_LABEL;
-use windlass_api::runtime::{ExtensionConfig, HandlerStatus};
+use windlass_api::runtime::ExtensionConfig;
 
 use super::Registered;
 use crate::check::{CheckId, Finding, Rule};
@@ -118,13 +119,13 @@ fn check_reference(
     };
     let not_checked = |what: String| Finding::new(Rule::ReferenceNotChecked, class_subject, what);
     let Some(Registered { config, .. }) =
-        configs.iter().find(|registered| registered.config.metadata.name == extension)
+        configs.iter().find(|registered| registered.config.name() == extension)
     else {
         ledger.found(not_checked(format!("ExtensionConfig {extension} is not in the file")));
         return;
     };
     check_class_namespace(&subject, class, *hook, config, namespaces, ledger);
-    let handlers: &[HandlerStatus] = config.status.as_ref().map_or(&[], |status| &status.handlers);
+    let handlers = &config.status.handlers;
     if handlers.is_empty() {
         ledger.found(not_checked(format!("ExtensionConfig {extension} has no status.handlers")));
         return;
@@ -153,10 +154,7 @@ fn check_class_namespace(
 ) {
     let Some(namespace) = class["metadata"]["namespace"].as_str() else { return };
     let (Hook::DiscoverVariables, Some(selector)) = (hook, selector(config)) else { return };
-    let by_name_only = config.spec.namespace_selector.as_ref().is_none_or(|selector| {
-        let keys = selector.match_labels.keys().chain(selector.match_expressions.iter().map(|one| &one.key));
-        keys.into_iter().all(|key| key == NAMESPACE_NAME_LABEL)
-    });
+    let by_name_only = selector.requirements().iter().all(|one| one.key == NAMESPACE_NAME_LABEL);
     let name_only = || Labels::from([(NAMESPACE_NAME_LABEL.to_owned(), namespace.to_owned())]);
     let labels = match namespaces.get(namespace) {
         Some(labels) => labels.clone(),
@@ -173,7 +171,7 @@ fn check_class_namespace(
 
 fn check_overlap(configs: &[Registered], namespaces: &BTreeMap<String, Labels>, ledger: &mut Ledger) {
     let in_place = |config: &ExtensionConfig| -> Vec<Hook> {
-        let handlers = config.status.iter().flat_map(|status| &status.handlers);
+        let handlers = config.status.handlers.iter();
         let hooks = handlers.filter_map(|handler| handler.request_hook.resolve().ok());
         hooks.filter(|hook| hook.tag() == HookTag::InPlaceUpdate).collect()
     };

@@ -80,7 +80,7 @@ fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// Text from an extension must not move the cursor or colour the terminal of whoever tests it.
+/// Text from an extension must not move the cursor or colour the terminal of the user who tests it.
 fn clean(text: &str) -> String {
     text.chars()
         .map(|c| match c {

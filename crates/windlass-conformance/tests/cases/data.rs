@@ -28,6 +28,7 @@ fn same_patch(ask: &Ask, patch_type: &str, patch: &Value) -> Reply {
 pub(crate) fn patches() -> Vec<Case> {
     let merge = |document: Value| json!(encoded(&document));
     let add_missing = json!([{"op": "replace", "path": "/spec/missing/field", "value": 1}]);
+    let replace_absent = json!([{"op": "replace", "path": "/spec/absent", "value": 1}]);
     let append = json!([
         {"op": "add", "path": "/spec/template/spec/extra", "value": "x"},
         {"op": "add", "path": "/spec/template/spec/again", "value": "x"},
@@ -37,6 +38,7 @@ pub(crate) fn patches() -> Vec<Case> {
         patching(&[Rule::PatchUndecodable], "JSONPatch", json!([])),
         patching(&[Rule::PatchUndecodable], "StrategicMergePatch", merge(json!({}))),
         patching(&[Rule::PatchDoesNotApply], "JSONPatch", merge(add_missing)),
+        patching(&[Rule::PatchDoesNotApply], "JSONPatch", merge(replace_absent)),
         patching(&[Rule::PatchIgnoredPart], "JSONMergePatch", merge(json!({"metadata": {"name": "other"}}))),
         Case::new(&[Rule::UnknownUid], &[GeneratePatches]).answering(
             json!({"status": "Success", "items": [{"uid": "x", "patchType": "JSONPatch", "patch": merge(append)}]}),

@@ -50,6 +50,21 @@ impl Pki {
         }
     }
 
+    /// A server certificate as `openssl req -x509` makes it: self-signed, marked as an authority, and its own bundle.
+    pub(crate) fn self_signed_authority(names: &[&str]) -> Self {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        Self {
+            ca_pem: certificate.pem().into_bytes(),
+            ca_der: certificate.der().clone(),
+            server: (certificate.der().clone(), key.serialize_der()),
+            client: (certificate.pem(), key.serialize_pem()),
+        }
+    }
+
     pub(crate) fn client_identity(&self) -> ClientIdentity {
         let (certificate, key) = self.client.clone();
         ClientIdentity { certificate_pem: certificate.into_bytes(), key_pem: key.into_bytes() }

@@ -8,12 +8,12 @@ use kube::{Client, ResourceExt};
 use serde_json::Value;
 use windlass_api::cluster::{Cluster, ClusterClass, Machine, MachineDeployment, MachinePool};
 use windlass_api::names::{CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION, TOPOLOGY_OWNED_LABEL};
+use windlass_engine::admission::UpgradeState;
 use windlass_engine::contract::{self, Contract};
-use windlass_engine::topology::admission::UpgradeState;
 use windlass_engine::topology::{
-    ControlPlane, GroupKind, GroupObject, MachineVersions, PendingHooks, WorkerGroup,
+    ControlPlane, GroupObject, MachineVersions, PendingHooks, WorkerGroup, WorkerKind,
 };
-use windlass_reconcile::describe_error;
+use windlass_runtime::{ObjectKey, describe_error};
 use windlass_version::Version;
 
 use crate::topology::resource;
@@ -34,7 +34,7 @@ pub trait LookUp: Send + Sync + 'static {
     fn state<'a>(&'a self, cluster: &'a Cluster) -> BoxFuture<'a, Result<UpgradeState, String>>;
 }
 
-/// Looks up in an API. The client may come later than the rules: an API server is given its admission before anybody
+/// Looks up in an API. The client may come later than the rules: an API server is given its admission before any client
 /// can be its client.
 #[derive(Clone, Default)]
 pub struct ObjectLookUp(Arc<OnceLock<Client>>);
@@ -85,7 +85,7 @@ impl LookUp for ObjectLookUp {
             let all = clusters.list(&ListParams::default()).await.map_err(|error| describe_error(&error))?;
             let uses = |cluster: &Cluster| {
                 cluster.spec.topology.as_ref().is_some_and(|topology| {
-                    let own = cluster.namespace().unwrap_or_default();
+                    let own = ObjectKey::of(cluster).namespace;
                     let class = &topology.class_ref;
                     let of = if class.namespace.is_empty() { own.as_str() } else { &class.namespace };
                     class.name == name && of == namespace
@@ -98,7 +98,7 @@ impl LookUp for ObjectLookUp {
     fn state<'a>(&'a self, cluster: &'a Cluster) -> BoxFuture<'a, Result<UpgradeState, String>> {
         Box::pin(async move {
             let client = self.client()?;
-            let namespace = cluster.namespace().unwrap_or_default();
+            let namespace = ObjectKey::of(cluster).namespace;
             let selector = format!("{CLUSTER_NAME_LABEL}={},{TOPOLOGY_OWNED_LABEL}", cluster.name_any());
             let owned = ListParams::default().labels(&selector);
             let fail = |error: kube::Error| describe_error(&error);
@@ -123,7 +123,7 @@ impl LookUp for ObjectLookUp {
                         .and_then(|info| Version::parse(&info.kubelet_version).ok()),
                 });
                 let version = &deployment.spec.template.spec.version;
-                workers.push(group(GroupKind::MachineDeployment, deployment.name_any(), version, versions));
+                workers.push(group(WorkerKind::MachineDeployment, deployment.name_any(), version, versions));
             }
             for pool in pools.list(&owned).await.map_err(fail)?.items {
                 let versions = pool.status.versions.iter().map(|running| MachineVersions {
@@ -131,7 +131,7 @@ impl LookUp for ObjectLookUp {
                     kubelet: Version::parse(&running.version).ok(),
                 });
                 let version = &pool.spec.template.spec.version;
-                workers.push(group(GroupKind::MachinePool, pool.name_any(), version, versions));
+                workers.push(group(WorkerKind::MachinePool, pool.name_any(), version, versions));
             }
             let pending = cluster.annotations().get(PENDING_HOOKS_ANNOTATION).map(String::as_str);
             Ok(UpgradeState {
@@ -144,7 +144,7 @@ impl LookUp for ObjectLookUp {
 }
 
 fn group(
-    kind: GroupKind,
+    kind: WorkerKind,
     name: String,
     version: &str,
     mut machines: impl Iterator<Item = MachineVersions>,
@@ -165,7 +165,7 @@ async fn control_plane(client: &Client, cluster: &Cluster) -> Result<Option<Cont
     let Some(reference) = &cluster.spec.control_plane_ref else { return Ok(None) };
     // Paths of versions are the same in both contracts, and so is v1beta2 of the control planes that are known.
     let resource = resource(&format!("{}/v1beta2", reference.api_group), &reference.kind);
-    let namespace = cluster.namespace().unwrap_or_default();
+    let namespace = ObjectKey::of(cluster).namespace;
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource);
     let found = api.get_opt(&reference.name).await.map_err(|error| describe_error(&error))?;
     let Some(found) = found else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! One question of admission, whoever asks it.
+//! One admission review, from a webhook or from the embedded API.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -7,11 +7,12 @@ use windlass_api::cluster::{Cluster, ClusterClass, MachineDeployment};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::names::{CLUSTER_GROUP, CONTROL_PLANE_GROUP, RUNTIME_GROUP, TOPOLOGY_DRY_RUN_ANNOTATION};
 use windlass_api::runtime::{ExtensionConfig, validate as validate_extension_config};
-use windlass_engine::control_plane;
-use windlass_engine::topology::admission::{
+use windlass_engine::admission::{
     ClassUse, ClusterContext, Verdict, default_cluster, default_machine_deployment, validate_class,
     validate_class_deletion, validate_cluster, validate_machine_deployment,
 };
+use windlass_engine::control_plane;
+use windlass_patch::merge_patch;
 
 use super::objects::LookUp;
 use crate::topology::{check_variable_definitions, default_and_validate_variables};
@@ -49,6 +50,15 @@ impl Refused {
     }
 }
 
+/// The resources that there are rules for, as group and plural name.
+pub const ADMITTED: [(&str, &str); 5] = [
+    (CLUSTER_GROUP, "clusters"),
+    (CLUSTER_GROUP, "clusterclasses"),
+    (CLUSTER_GROUP, "machinedeployments"),
+    (CONTROL_PLANE_GROUP, "kubeadmcontrolplanes"),
+    (RUNTIME_GROUP, "extensionconfigs"),
+];
+
 /// The rules, with a way to look up what they need to know.
 pub struct Rules<L> {
     look_up: L,
@@ -59,15 +69,6 @@ impl<L: LookUp> Rules<L> {
     pub fn new(look_up: L) -> Self {
         Self { look_up }
     }
-
-    /// The resources that there are rules for, as group and plural name.
-    pub const RESOURCES: [(&'static str, &'static str); 5] = [
-        (CLUSTER_GROUP, "clusters"),
-        (CLUSTER_GROUP, "clusterclasses"),
-        (CLUSTER_GROUP, "machinedeployments"),
-        (CONTROL_PLANE_GROUP, "kubeadmcontrolplanes"),
-        (RUNTIME_GROUP, "extensionconfigs"),
-    ];
 
     /// Fills in what may be left out.
     ///
@@ -231,7 +232,7 @@ fn read<T: DeserializeOwned>(object: &Value) -> Result<T, Refused> {
     serde_json::from_value(object.clone()).map_err(|error| Refused::whole(error.to_string()))
 }
 
-/// Writes a spec back if it changed. What the types do not know is somebody else's, and is not touched otherwise.
+/// Writes a spec back if it changed. What the types do not know is left alone.
 fn write_spec<T: Serialize + PartialEq>(object: &mut Value, before: &T, after: &T) -> Result<(), Refused> {
     if before == after {
         return Ok(());
@@ -239,18 +240,7 @@ fn write_spec<T: Serialize + PartialEq>(object: &mut Value, before: &T, after: &
     let written = serde_json::to_value(after).map_err(|error| Refused::whole(error.to_string()))?;
     if let Some(fields) = object.as_object_mut() {
         let spec = fields.entry("spec").or_insert(Value::Null);
-        merge(spec, written);
+        merge_patch::apply_to(spec, &written);
     }
     Ok(())
-}
-
-fn merge(target: &mut Value, source: Value) {
-    match (target, source) {
-        (Value::Object(target), Value::Object(source)) => {
-            for (key, value) in source {
-                merge(target.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (target, source) => *target = source,
-    }
 }

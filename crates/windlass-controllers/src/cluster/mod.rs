@@ -12,18 +12,18 @@ use serde_json::json;
 use windlass_api::cluster::{
     Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachinePool, MachineSet,
 };
-use windlass_api::conditions::{PAUSED, reason};
-use windlass_api::names::{CLUSTER_FINALIZER, CLUSTER_NAME_LABEL, PAUSED_ANNOTATION};
+use windlass_api::names::{CLUSTER_FINALIZER, CLUSTER_NAME_LABEL};
 use windlass_engine::cluster::deletion::{Deletion, Descendant, DescendantKind, awaits_hook, next};
 use windlass_engine::cluster::{ControlPlaneSeen, Descendants, Observed, decide};
-use windlass_engine::condition::{self, Finding};
 use windlass_engine::contract;
-use windlass_reconcile::{
+use windlass_engine::pause::Pause;
+use windlass_runtime::{
     Cache, Context, EventType, Kind, Manager, ObjectKey, Outcome, Reconciler, WriteError,
 };
 
 use crate::external::{External, ExternalError, Externals};
-use crate::merge_patch;
+use crate::merge_patch::{self, MergePatchError};
+use crate::pause;
 use crate::references::{claim, ignore_gone, read, release};
 use crate::worker_group::rest;
 
@@ -47,7 +47,10 @@ pub enum ClusterError {
     /// A write failed.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// An object of a provider could not be had.
+    /// Its status cannot be written as a patch.
+    #[error("status: {0}")]
+    Status(#[from] MergePatchError),
+    /// An object of a provider could not be read.
     #[error(transparent)]
     External(#[from] ExternalError),
 }
@@ -81,7 +84,7 @@ impl Clusters {
 }
 
 fn cluster_key<K: kube::Resource>(object: &K, cluster: &str) -> Vec<ObjectKey> {
-    vec![ObjectKey::new(object.meta().namespace.clone().unwrap_or_default(), cluster)]
+    vec![ObjectKey::new(ObjectKey::of(object).namespace, cluster)]
 }
 
 /// The Clusters that point to an object. It may be there before it has its owner.
@@ -92,10 +95,9 @@ fn referring_to(clusters: &Cache<Cluster>, object: &DynamicObject) -> Vec<Object
     let is = |reference: &ContractVersionedObjectReference| {
         reference.kind == types.kind && reference.api_group == group && reference.name == name
     };
-    let found =
-        clusters.in_namespace(&object.namespace().unwrap_or_default()).into_iter().filter(|cluster| {
-            [&cluster.spec.infrastructure_ref, &cluster.spec.control_plane_ref].into_iter().flatten().any(is)
-        });
+    let found = clusters.in_namespace(&ObjectKey::of(object).namespace).into_iter().filter(|cluster| {
+        [&cluster.spec.infrastructure_ref, &cluster.spec.control_plane_ref].into_iter().flatten().any(is)
+    });
     found.map(|cluster| ObjectKey::of(cluster.as_ref())).collect()
 }
 
@@ -105,8 +107,8 @@ impl Reconciler for Clusters {
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, ClusterError> {
         let Some(cluster) = self.clusters.get(key) else { return Ok(Outcome::done()) };
         let cluster = cluster.as_ref();
-        if is_paused(cluster) {
-            return self.say_paused(context, cluster).await;
+        if let Some(pause) = Pause::of(&cluster.metadata, Some(cluster)) {
+            return Ok(pause::say(context, cluster, &cluster.status.conditions, pause).await?);
         }
         let deleting = cluster.metadata.deletion_timestamp.is_some();
         if !deleting && !cluster.finalizers().iter().any(|has| has == CLUSTER_FINALIZER) {
@@ -157,7 +159,6 @@ impl Reconciler for Clusters {
             control_plane: control_plane.referenced,
             descendants,
             deletion: step,
-            paused: false,
         };
         self.write(context, cluster, &observed).await?;
         match infrastructure.error.or(control_plane.error) {
@@ -180,7 +181,7 @@ impl Clusters {
             let patch = json!({"spec": {"controlPlaneEndpoint": endpoint}});
             read = Some(context.writer::<Cluster>().patch(cluster, patch).await?);
         }
-        if let Some(status) = merge_patch::between(&cluster.status, &decision.status) {
+        if let Some(status) = merge_patch::between(&cluster.status, &decision.status)? {
             let read = read.as_ref().unwrap_or(cluster);
             ignore_gone(context.writer().patch_status(read, json!({"status": status})).await)?;
         }
@@ -229,18 +230,6 @@ impl Clusters {
             DescendantKind::Machine => delete(context, self.machines.get(&key)).await,
         }
     }
-
-    async fn say_paused(&self, context: &Context, cluster: &Cluster) -> Result<Outcome, ClusterError> {
-        let mut status = cluster.status.clone();
-        let by_spec = cluster.spec.paused == Some(true);
-        let why = if by_spec { "spec.paused is true" } else { "annotation cluster.x-k8s.io/paused is set" };
-        let paused = Finding::yes(PAUSED, reason::PAUSED).because(why);
-        condition::set(&mut status.conditions, paused, cluster.metadata.generation, context.now());
-        if let Some(status) = merge_patch::between(&cluster.status, &status) {
-            ignore_gone(context.writer().patch_status(cluster, json!({"status": status})).await)?;
-        }
-        Ok(Outcome::done())
-    }
 }
 
 async fn delete<K: Kind + kube::Resource<DynamicType = ()>>(
@@ -280,8 +269,4 @@ impl Belongs {
             machines: self.machines.iter().map(AsRef::as_ref).collect(),
         }
     }
-}
-
-fn is_paused(cluster: &Cluster) -> bool {
-    cluster.spec.paused == Some(true) || cluster.annotations().contains_key(PAUSED_ANNOTATION)
 }

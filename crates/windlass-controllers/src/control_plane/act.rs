@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 use serde_json::json;
 use windlass_api::cluster::Machine;
 use windlass_api::control_plane::KubeadmControlPlane;
@@ -13,50 +13,50 @@ use windlass_api::names::{
 use windlass_engine::control_plane::desired::{self, NewMachine};
 use windlass_engine::control_plane::kubeadm_config::Form;
 use windlass_engine::control_plane::{Action, Observed, RemediationRecord, Step};
-use windlass_engine::topology::gotemplate::{self, MissingKey};
-use windlass_reconcile::{Context, EventType, ObjectKey};
+use windlass_engine::machine_set::{NameParts, NamedOwner, machine_name};
+use windlass_runtime::{Context, EventType, ObjectKey, controller_reference};
 
 use super::ask::Decided;
-use super::{ControlPlaneError, ControlPlaneReconciler, Scene, etcd};
+use super::{ControlPlaneError, ControlPlaneReconciler, Scope, etcd};
 
 impl ControlPlaneReconciler {
     pub(super) async fn act(
         &self,
-        scene: &Scene<'_>,
+        scope: &Scope<'_>,
         machines: &[Arc<Machine>],
         observed: &Observed,
         decided: &Decided,
     ) -> Result<(), ControlPlaneError> {
         let decision = &decided.decision;
         if decision.remediation_done {
-            self.record_remediation(scene, None).await?;
+            self.record_remediation(scope, None).await?;
         }
         let Step::Act(action) = &decision.step else { return Ok(()) };
         let named = |name: &str| machines.iter().find(|machine| machine.name_any() == name);
         let event = |reason: &str, message: String| {
-            scene.context.event(scene.control_plane, EventType::Normal, reason, message);
+            scope.context.event(scope.control_plane, EventType::Normal, reason, message);
         };
         match action {
             Action::Initialize { failure_domain, remediation_for } => {
                 let domain = failure_domain.as_deref();
-                let name = self.create(scene, domain, remediation_for.as_ref(), Form::Init).await?;
+                let name = self.create(scope, domain, remediation_for.as_ref(), Form::Init).await?;
                 event("SuccessfulCreate", format!("Created Machine {name}, which starts the cluster"));
             }
             Action::Join { failure_domain, remediation_for, .. } => {
                 let domain = failure_domain.as_deref();
-                let name = self.create(scene, domain, remediation_for.as_ref(), Form::Join).await?;
+                let name = self.create(scope, domain, remediation_for.as_ref(), Form::Join).await?;
                 event("SuccessfulCreate", format!("Created Machine {name}, {}", versions(observed)));
             }
             Action::Delete { machine, .. } => {
                 if let Some(machine) = named(machine) {
-                    scene.context.writer::<Machine>().delete(machine).await?;
+                    scope.context.writer::<Machine>().delete(machine).await?;
                 }
                 event("SuccessfulDelete", format!("Deleted Machine {machine}"));
             }
             Action::Remediate(record) => {
-                self.record_remediation(scene, Some(record)).await?;
+                self.record_remediation(scope, Some(record)).await?;
                 if let Some(machine) = named(&record.machine) {
-                    scene.context.writer::<Machine>().delete(machine).await?;
+                    scope.context.writer::<Machine>().delete(machine).await?;
                 }
                 event(
                     "MachineRemediation",
@@ -65,40 +65,40 @@ impl ControlPlaneReconciler {
             }
             Action::ReleaseMachine { machine, member, leader } => {
                 if let Some(member) = member {
-                    let client = self.workload_client(scene).await?;
-                    etcd::remove(client, member, leader.as_deref(), scene.context.now()).await?;
+                    let client = self.workload_client(scope).await?;
+                    etcd::remove(client, member, leader.as_deref(), scope.context.now()).await?;
                 }
                 if let Some(machine) = named(machine) {
-                    release(scene, machine).await?;
+                    release(scope, machine).await?;
                 }
             }
             Action::RemoveMember { member } => {
-                let client = self.workload_client(scene).await?;
-                etcd::remove(client, member, None, scene.context.now()).await?;
+                let client = self.workload_client(scope).await?;
+                etcd::remove(client, member, None, scope.context.now()).await?;
                 event("EtcdMemberRemoved", format!("Removed etcd member {member}, which has no Machine"));
             }
             Action::DeleteAll { delete, release: released } => {
                 for machine in delete.iter().filter_map(|name| named(name)) {
-                    scene.context.writer::<Machine>().delete(machine).await?;
+                    scope.context.writer::<Machine>().delete(machine).await?;
                 }
                 for machine in released.iter().filter_map(|name| named(name)) {
-                    release(scene, machine).await?;
+                    release(scope, machine).await?;
                 }
             }
             Action::Finish => {
-                remove_finalizer(scene.control_plane, scene.context).await?;
-                self.forget(scene.control_plane);
+                remove_finalizer(scope.control_plane, scope.context).await?;
+                self.forget(scope.control_plane)?;
             }
             Action::TriggerInPlace { machine } => {
                 if let Some(machine) = named(machine) {
-                    self.trigger_in_place(scene, machine, &decided.extensions).await?;
+                    self.trigger_in_place(scope, machine, &decided.extensions).await?;
                 }
                 event(
                     "SuccessfulStartInPlaceUpdate",
                     format!("Started the in-place update of Machine {machine}"),
                 );
             }
-            // Whoever could be asked was asked before the decision.
+            // Every extension that could be asked was asked before the decision.
             Action::AskInPlace { .. } | Action::AskExternal => {}
         }
         Ok(())
@@ -107,60 +107,48 @@ impl ControlPlaneReconciler {
     /// Makes a Machine, and what belongs to it. After a crash in between, what is missing is made from the Machine.
     async fn create(
         &self,
-        scene: &Scene<'_>,
+        scope: &Scope<'_>,
         failure_domain: Option<&str>,
         remediation_for: Option<&RemediationRecord>,
         form: Form,
     ) -> Result<String, ControlPlaneError> {
         // Without a template there would be a Machine that never becomes anything.
-        self.template(scene).await?;
-        let name = self.name(scene)?;
+        self.template(scope).await?;
+        let name = self.name(scope)?;
         let new = NewMachine {
             name: &name,
             failure_domain,
             remediation_for: remediation_for.map(RemediationRecord::to_annotation),
         };
-        let owner = scene.control_plane.controller_owner_ref(&()).unwrap_or_default();
-        let intent = desired::new_machine(scene.control_plane, &scene.cluster_name(), owner, &new);
-        let writer = scene.context.writer::<Machine>();
+        let owner = controller_reference(scope.control_plane)?;
+        let intent = desired::new_machine(scope.control_plane, &scope.cluster_name(), owner, &new);
+        let writer = scope.context.writer::<Machine>();
         let machine = writer.apply(KUBEADM_CONTROL_PLANE_FIELD_MANAGER, &intent).await?;
-        self.complete(scene, &machine, form).await?;
+        self.complete(scope, &machine, form).await?;
         Ok(name)
     }
 
-    fn name(&self, scene: &Scene<'_>) -> Result<String, ControlPlaneError> {
-        // Names of Machines become names of hosts, which have at most 63 characters; five are random.
-        const LONGEST: usize = 63;
-        let own = scene.control_plane.name_any();
-        let template = &scene.control_plane.spec.machine_naming.template;
-        let random = scene.context.name_suffix();
-        let name = if template.is_empty() {
-            let start = own.get(..own.len().min(LONGEST - random.len() - 1)).unwrap_or(&own);
-            format!("{start}-{random}")
-        } else {
-            let data = json!({
-                "cluster": {"name": scene.cluster_name()},
-                "kubeadmControlPlane": {"name": own},
-                "random": random,
-            });
-            gotemplate::render(template, &data, MissingKey::Refuse)?
-        };
-        match self.machines.get(&ObjectKey::new(scene.namespace(), &name)) {
+    fn name(&self, scope: &Scope<'_>) -> Result<String, ControlPlaneError> {
+        let (own, random) = (scope.control_plane.name_any(), scope.context.name_suffix("Machine"));
+        let owner = NamedOwner::KubeadmControlPlane(&own);
+        let parts = NameParts { cluster: &scope.cluster_name(), owner, random: &random };
+        let name = machine_name(Some(&scope.control_plane.spec.machine_naming.template), parts)?;
+        match self.machines.get(&ObjectKey::new(scope.namespace(), &name)) {
             Some(_) => Err(ControlPlaneError::NameTaken(name)),
             None => Ok(name),
         }
     }
 
-    /// Writes which remediation is under way. Merged without a lock: nobody else writes this annotation.
+    /// Writes which remediation is under way. Merged without a lock: this controller alone writes this annotation.
     async fn record_remediation(
         &self,
-        scene: &Scene<'_>,
+        scope: &Scope<'_>,
         record: Option<&RemediationRecord>,
     ) -> Result<(), ControlPlaneError> {
         let value = record.map(RemediationRecord::to_annotation);
         let patch = json!({"metadata": {"annotations": {REMEDIATION_IN_PROGRESS_ANNOTATION: value}}});
-        let key = ObjectKey::of(scene.control_plane);
-        scene.context.writer::<KubeadmControlPlane>().patch_unconditionally(&key, patch).await?;
+        let key = ObjectKey::of(scope.control_plane);
+        scope.context.writer::<KubeadmControlPlane>().patch_unconditionally(&key, patch).await?;
         Ok(())
     }
 }
@@ -177,9 +165,9 @@ pub(super) async fn remove_finalizer(
 }
 
 /// Takes our hook off a Machine, so that its infrastructure can go.
-async fn release(scene: &Scene<'_>, machine: &Machine) -> Result<(), ControlPlaneError> {
+async fn release(scope: &Scope<'_>, machine: &Machine) -> Result<(), ControlPlaneError> {
     let patch = json!({"metadata": {"annotations": {KCP_CLEANUP_ANNOTATION: null}}});
-    let writer = scene.context.writer::<Machine>();
+    let writer = scope.context.writer::<Machine>();
     match writer.patch_unconditionally(&ObjectKey::of(machine), patch).await {
         Err(error) if error.is_not_found() => Ok(()),
         other => Ok(other.map(|_| ())?),

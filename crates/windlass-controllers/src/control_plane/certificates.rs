@@ -5,12 +5,12 @@ use std::sync::PoisonError;
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 use serde_json::json;
 use windlass_engine::control_plane::observe::is_etcd_external;
-use windlass_reconcile::{Context, ObjectKey, describe_error};
+use windlass_runtime::{Context, Incomplete, ObjectKey, controller_reference, describe_error, uid_of};
 
-use super::{ControlPlaneError, ControlPlaneReconciler, Scene};
+use super::{ControlPlaneError, ControlPlaneReconciler, Scope};
 use crate::certificates::{
     KUBECONFIG, Pair, Purpose, kubeconfig, kubeconfig_needs_renewal, kubeconfig_secret_name, secret,
 };
@@ -21,17 +21,17 @@ const RECHECK: SignedDuration = SignedDuration::from_mins(10);
 
 impl ControlPlaneReconciler {
     /// Whether all certificates are there, after what is missing was made.
-    pub(super) async fn reconcile_certificates(&self, scene: &Scene<'_>) -> Result<bool, ControlPlaneError> {
-        let ready = scene.cluster.status.initialization.infrastructure_provisioned == Some(true);
-        let uid = scene.control_plane.uid().unwrap_or_default();
-        let now = scene.context.now();
+    pub(super) async fn reconcile_certificates(&self, scope: &Scope<'_>) -> Result<bool, ControlPlaneError> {
+        let ready = scope.cluster.status.initialization.infrastructure_provisioned == Some(true);
+        let uid = uid_of(scope.control_plane)?;
+        let now = scope.context.now();
         let certified = || self.certified.lock().unwrap_or_else(PoisonError::into_inner);
-        let checked = certified().get(&uid).copied();
+        let checked = certified().get(uid).copied();
         if checked.is_some_and(|checked| now.duration_since(checked) < RECHECK) {
             return Ok(true);
         }
-        if scene.is_deleting() || !ready {
-            return Ok(scene
+        if scope.is_deleting() || !ready {
+            return Ok(scope
                 .control_plane
                 .status
                 .conditions
@@ -40,54 +40,54 @@ impl ControlPlaneReconciler {
         }
         let mut authority = None;
         for purpose in Purpose::ALL {
-            if purpose == Purpose::EtcdAuthority && is_etcd_external(scene.control_plane) {
-                // Whoever runs that etcd signs for it.
+            if purpose == Purpose::EtcdAuthority && is_etcd_external(scope.control_plane) {
+                // The operator of that etcd signs for it.
                 continue;
             }
-            let pair = self.pair(scene, purpose).await?;
+            let pair = self.pair(scope, purpose).await?;
             if purpose == Purpose::ClusterAuthority {
                 authority = Some(pair);
             }
         }
-        let endpoint = &scene.cluster.spec.control_plane_endpoint;
+        let endpoint = &scope.cluster.spec.control_plane_endpoint;
         if let (Some(authority), true) = (authority, endpoint.is_set()) {
             let server =
                 format!("https://{}:{}", bracketed(&endpoint.host), endpoint.port.unwrap_or_default());
-            self.kubeconfig(scene, &server, &authority).await?;
-            certified().insert(uid, now);
+            self.kubeconfig(scope, &server, &authority).await?;
+            certified().insert(uid.to_owned(), now);
         }
         Ok(true)
     }
 
-    async fn pair(&self, scene: &Scene<'_>, purpose: Purpose) -> Result<Pair, ControlPlaneError> {
-        let cluster = scene.cluster_name();
+    async fn pair(&self, scope: &Scope<'_>, purpose: Purpose) -> Result<Pair, ControlPlaneError> {
+        let cluster = scope.cluster_name();
         let name = purpose.secret_name(&cluster);
-        if let Some(found) = read(scene.context, &ObjectKey::new(scene.namespace(), &name)).await? {
+        if let Some(found) = read(scope.context, &ObjectKey::new(scope.namespace(), &name)).await? {
             return Ok(Pair::of_secret(&found)?);
         }
-        let pair = purpose.generate(scene.context.now())?;
-        let made = self.secret(scene, &name, pair.clone().data());
-        scene.context.writer::<Secret>().create(&made).await?;
+        let pair = purpose.generate(scope.context.now())?;
+        let made = self.secret(scope, &name, pair.clone().data())?;
+        scope.context.writer::<Secret>().create(&made).await?;
         Ok(pair)
     }
 
     async fn kubeconfig(
         &self,
-        scene: &Scene<'_>,
+        scope: &Scope<'_>,
         server: &str,
         authority: &Pair,
     ) -> Result<(), ControlPlaneError> {
-        let (cluster, now) = (scene.cluster_name(), scene.context.now());
+        let (cluster, now) = (scope.cluster_name(), scope.context.now());
         let name = kubeconfig_secret_name(&cluster);
         let make = || kubeconfig(&cluster, server, authority, now);
-        let writer = scene.context.writer::<Secret>();
-        match read(scene.context, &ObjectKey::new(scene.namespace(), &name)).await? {
+        let writer = scope.context.writer::<Secret>();
+        match read(scope.context, &ObjectKey::new(scope.namespace(), &name)).await? {
             None => {
                 let data = BTreeMap::from([(KUBECONFIG.to_owned(), make()?)]);
-                writer.create(&self.secret(scene, &name, data)).await?;
+                writer.create(&self.secret(scope, &name, data)?).await?;
             }
             Some(found) => {
-                let uid = scene.control_plane.uid();
+                let uid = scope.control_plane.uid();
                 let ours = found.owner_references().iter().any(|owner| Some(&owner.uid) == uid.as_ref());
                 if ours && kubeconfig_needs_renewal(&found, now) {
                     writer.patch(&found, json!({"stringData": {KUBECONFIG: make()?}})).await?;
@@ -97,9 +97,14 @@ impl ControlPlaneReconciler {
         Ok(())
     }
 
-    fn secret(&self, scene: &Scene<'_>, name: &str, data: BTreeMap<String, String>) -> Secret {
-        let owner = scene.control_plane.controller_owner_ref(&()).unwrap_or_default();
-        secret(&scene.namespace(), name, &scene.cluster_name(), owner, data)
+    fn secret(
+        &self,
+        scope: &Scope<'_>,
+        name: &str,
+        data: BTreeMap<String, String>,
+    ) -> Result<Secret, Incomplete> {
+        let owner = controller_reference(scope.control_plane)?;
+        Ok(secret(&scope.namespace(), name, &scope.cluster_name(), owner, data))
     }
 }
 

@@ -4,7 +4,6 @@
 //! what their members are, and take annotations for orders. Members of other clusters are seen, not changed: the decision
 //! then keeps their Machines.
 
-use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
@@ -12,6 +11,7 @@ use windlass_engine::control_plane::EtcdMember;
 
 use super::ControlPlaneError;
 use crate::workload::answer;
+use crate::workload_objects::{self, Pod};
 
 /// Prefix of the annotations of in-memory members.
 const IN_MEMORY: &str = "etcd.inmemory.infrastructure.cluster.x-k8s.io";
@@ -44,7 +44,7 @@ pub(super) async fn remove(
     leader: Option<&str>,
     now: jiff::Timestamp,
 ) -> Result<(), ControlPlaneError> {
-    let pods: Api<Pod> = Api::namespaced(client, "kube-system");
+    let pods = workload_objects::pods(client, "kube-system");
     let name = |node: &str| format!("etcd-{node}");
     // A pod that is gone took its member along.
     let Some(pod) = answer(pods.get(&name(member))).await? else { return Ok(()) };
@@ -74,5 +74,5 @@ async fn annotate(
 }
 
 fn node_of(pod: &Pod) -> Option<String> {
-    pod.spec.as_ref()?.node_name.clone()
+    pod.spec.node_name.clone()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use windlass_api::cluster::Machine;
@@ -11,10 +11,11 @@ use windlass_api::conditions::reason;
 use windlass_engine::condition::Finding;
 use windlass_engine::control_plane::observe::is_etcd_external;
 use windlass_engine::control_plane::{Component, EtcdMember, Health};
-use windlass_reconcile::ObjectKey;
+use windlass_runtime::ObjectKey;
 
-use super::{ControlPlaneReconciler, Scene, etcd};
+use super::{ControlPlaneReconciler, Scope, etcd};
 use crate::workload::{NoAnswer, answer};
+use crate::workload_objects::{Pod, pods};
 
 /// What was found out about the workload cluster.
 pub(super) struct Inspection {
@@ -29,7 +30,7 @@ pub(super) struct Inspection {
 impl Inspection {
     /// Health of the components of a Machine.
     pub(super) fn components(&self, machine: &str) -> BTreeMap<Component, Health> {
-        use windlass_api::metadata::ConditionStatus;
+        use windlass_api::conditions::ConditionStatus;
         let findings = self.findings.get(machine).into_iter().flatten();
         let health = |finding: &Finding| match finding.status {
             ConditionStatus::True => Health::Healthy,
@@ -42,8 +43,8 @@ impl Inspection {
 
 impl ControlPlaneReconciler {
     /// Asks the workload cluster. That it does not answer is a finding, not an error.
-    pub(super) async fn inspect(&self, scene: &Scene<'_>, machines: &[Arc<Machine>]) -> Inspection {
-        let external = is_etcd_external(scene.control_plane);
+    pub(super) async fn inspect(&self, scope: &Scope<'_>, machines: &[Arc<Machine>]) -> Inspection {
+        let external = is_etcd_external(scope.control_plane);
         let components =
             || Component::ALL.into_iter().filter(move |component| !(external && component.is_etcd()));
         let unknown = |why: &str, message: &str| {
@@ -54,11 +55,11 @@ impl ControlPlaneReconciler {
             };
             machines.iter().map(|machine| (machine.name_any(), all().collect())).collect()
         };
-        let known = scene.control_plane.status.initialization.control_plane_initialized == Some(true);
+        let known = scope.control_plane.status.initialization.control_plane_initialized == Some(true);
         if machines.is_empty() {
             return Inspection { initialized: known, members: None, findings: BTreeMap::new() };
         }
-        match self.look(scene, known).await {
+        match self.look(scope, known).await {
             Err(no_answer) => Inspection {
                 initialized: known,
                 members: None,
@@ -85,13 +86,13 @@ impl ControlPlaneReconciler {
         }
     }
 
-    pub(super) async fn workload_client(&self, scene: &Scene<'_>) -> Result<Client, NoAnswer> {
-        self.workload.client(&ObjectKey::new(scene.namespace(), scene.cluster_name())).await
+    pub(super) async fn workload_client(&self, scope: &Scope<'_>) -> Result<Client, NoAnswer> {
+        self.workload.client(&ObjectKey::new(scope.namespace(), scope.cluster_name())).await
     }
 
     /// Whether the cluster is initialised, and the pods of its control plane by name.
-    async fn look(&self, scene: &Scene<'_>, known: bool) -> Result<(bool, BTreeMap<String, Pod>), NoAnswer> {
-        let client = self.workload_client(scene).await?;
+    async fn look(&self, scope: &Scope<'_>, known: bool) -> Result<(bool, BTreeMap<String, Pod>), NoAnswer> {
+        let client = self.workload_client(scope).await?;
         if !known {
             // kubeadm uploads its configuration as the last thing that matters.
             let maps: Api<ConfigMap> = Api::namespaced(client.clone(), "kube-system");
@@ -99,8 +100,9 @@ impl ControlPlaneReconciler {
                 return Ok((false, BTreeMap::new()));
             }
         }
-        let pods: Api<Pod> = Api::namespaced(client, "kube-system");
-        let listed = answer(pods.list(&ListParams::default().labels("tier=control-plane"))).await?;
+        let listed =
+            answer(pods(client, "kube-system").list(&ListParams::default().labels("tier=control-plane")))
+                .await?;
         let pods = listed.into_iter().flat_map(|list| list.items);
         Ok((true, pods.map(|pod| (pod.name_any(), pod)).collect()))
     }

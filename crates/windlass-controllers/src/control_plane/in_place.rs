@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 use windlass_api::Hook;
 use windlass_api::bootstrap::KubeadmConfig;
@@ -16,61 +16,61 @@ use windlass_api::names::{
 };
 use windlass_engine::control_plane::desired;
 use windlass_engine::control_plane::kubeadm_config::Form;
-use windlass_engine::machine_set::with_pending_hook;
-use windlass_reconcile::ObjectKey;
+use windlass_engine::pending_hooks::PendingHooks;
+use windlass_runtime::{Incomplete, ObjectKey, controller_reference, owner_reference};
 
-use super::{ControlPlaneError, ControlPlaneReconciler, Scene};
+use super::{ControlPlaneError, ControlPlaneReconciler, Scope};
 use crate::external::FromTemplate;
 
 impl ControlPlaneReconciler {
     /// Starts the update, or goes on with one that was started halfway.
     pub(super) async fn trigger_in_place(
         &self,
-        scene: &Scene<'_>,
+        scope: &Scope<'_>,
         machine: &Machine,
         extensions: &[String],
     ) -> Result<(), ControlPlaneError> {
-        let writer = scene.context.writer::<Machine>();
+        let writer = scope.context.writer::<Machine>();
         let key = ObjectKey::of(machine);
         // What is read comes before the first write: nothing is begun that cannot be continued.
-        let infrastructure = self.updated_infrastructure(scene, machine).await?;
-        let config = self.updated_config(scene, machine);
+        let infrastructure = self.updated_infrastructure(scope, machine).await?;
+        let config = self.updated_config(scope, machine)?;
         if !machine.annotations().contains_key(UPDATE_IN_PROGRESS_ANNOTATION) {
-            // Who updates the Machine is written down with the mark: it must be known to whoever goes on after a crash.
+            // Who updates the Machine is written down with the mark: it must be known after a crash.
             let extensions = Some(extensions.join(",")).filter(|extensions| !extensions.is_empty());
             let patch = json!({"metadata": {"annotations":
                 {UPDATE_IN_PROGRESS_ANNOTATION: "", IN_PLACE_EXTENSIONS_ANNOTATION: extensions}}});
             writer.patch_unconditionally(&key, patch).await?;
         }
         let reference = &machine.spec.infrastructure_ref;
-        let kind = self.externals.kind(scene.context, &reference.api_group, &reference.kind).await?;
+        let kind = self.externals.kind(scope.context, &reference.api_group, &reference.kind).await?;
         let manager = KUBEADM_CONTROL_PLANE_FIELD_MANAGER;
-        scene.context.writer_of(&kind.resource).apply(manager, &infrastructure).await?;
+        scope.context.writer_of(&kind.resource).apply(manager, &infrastructure).await?;
         if let Some(config) = config {
-            scene.context.writer::<KubeadmConfig>().apply(manager, &config).await?;
+            scope.context.writer::<KubeadmConfig>().apply(manager, &config).await?;
         }
-        let owner = scene.control_plane.controller_owner_ref(&()).unwrap_or_default();
-        let intent = desired::updated_machine(scene.control_plane, &scene.cluster_name(), owner, machine);
+        let owner = controller_reference(scope.control_plane)?;
+        let intent = desired::updated_machine(scope.control_plane, &scope.cluster_name(), owner, machine);
         writer.apply(manager, &intent).await?;
-        let pending = machine.annotations().get(PENDING_HOOKS_ANNOTATION).map(String::as_str);
-        let patch = json!({"metadata": {"annotations": {PENDING_HOOKS_ANNOTATION: with_pending_hook(pending, Hook::UpdateMachine)}}});
+        let pending = PendingHooks::of(&machine.metadata).with(Hook::UpdateMachine).annotation();
+        let patch = json!({"metadata": {"annotations": {PENDING_HOOKS_ANNOTATION: pending}}});
         writer.patch_unconditionally(&key, patch).await?;
         Ok(())
     }
 
     pub(super) async fn updated_infrastructure(
         &self,
-        scene: &Scene<'_>,
+        scope: &Scope<'_>,
         machine: &Machine,
     ) -> Result<Value, ControlPlaneError> {
         let reference = &machine.spec.infrastructure_ref;
-        let present = self.externals.get(scene.context, &scene.namespace(), reference).await?;
+        let present = self.externals.get(scope.context, &scope.namespace(), reference).await?;
         let present = present.ok_or_else(|| ControlPlaneError::NoTemplate(reference.to_string()))?;
-        let template = self.template(scene).await?;
+        let template = self.template(scope).await?;
         let clone = FromTemplate {
             template: &template.object,
             name: &reference.name,
-            cluster: &scene.cluster_name(),
+            cluster: &scope.cluster_name(),
             owner: None,
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
@@ -88,21 +88,28 @@ impl ControlPlaneReconciler {
         let resource = &present.kind.resource;
         Ok(json!({
             "apiVersion": resource.api_version, "kind": resource.kind,
-            "metadata": {"name": reference.name, "namespace": scene.namespace(), "uid": present.object.uid(),
+            "metadata": {"name": reference.name, "namespace": scope.namespace(), "uid": present.object.uid(),
                 "annotations": annotations},
             "spec": clone.data.get("spec").cloned().unwrap_or_else(|| json!({})),
         }))
     }
 
     /// Always the join form: a Machine that is updated has long joined.
-    pub(super) fn updated_config(&self, scene: &Scene<'_>, machine: &Machine) -> Option<Value> {
-        let name = &machine.spec.bootstrap.config_ref.as_ref()?.name;
-        let present = self.configs.get(&ObjectKey::new(scene.namespace(), name))?;
-        let owner = scene.control_plane.owner_ref(&()).unwrap_or_default();
+    pub(super) fn updated_config(
+        &self,
+        scope: &Scope<'_>,
+        machine: &Machine,
+    ) -> Result<Option<Value>, Incomplete> {
+        let Some(reference) = &machine.spec.bootstrap.config_ref else { return Ok(None) };
+        let name = &reference.name;
+        let Some(present) = self.configs.get(&ObjectKey::new(scope.namespace(), name)) else {
+            return Ok(None);
+        };
+        let owner = owner_reference(scope.control_plane)?;
         let mut config =
-            desired::kubeadm_config(scene.control_plane, &scene.cluster_name(), owner, name, Form::Join);
-        config["metadata"] = json!({"name": name, "namespace": scene.namespace(), "uid": present.uid(),
+            desired::kubeadm_config(scope.control_plane, &scope.cluster_name(), owner, name, Form::Join);
+        config["metadata"] = json!({"name": name, "namespace": scope.namespace(), "uid": present.uid(),
             "annotations": {UPDATE_IN_PROGRESS_ANNOTATION: ""}});
-        Some(config)
+        Ok(Some(config))
     }
 }

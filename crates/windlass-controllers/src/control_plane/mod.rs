@@ -8,11 +8,11 @@ mod act;
 mod ask;
 mod certificates;
 mod etcd;
+mod external_update;
 mod health;
 mod in_place;
 mod parts;
 mod report;
-mod take_over;
 mod upkeep;
 
 use std::collections::BTreeMap;
@@ -28,24 +28,27 @@ use windlass_api::conditions::ROLLING_OUT;
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::names::{
     CLUSTER_GROUP, CLUSTER_NAME_LABEL, CONTROL_PLANE_GROUP, KUBEADM_CONTROL_PLANE_FINALIZER,
-    PAUSED_ANNOTATION,
 };
 use windlass_engine::condition;
 use windlass_engine::control_plane::observe::{Inputs, MachineInputs, observe};
-use windlass_engine::control_plane::{Action, Decision, InPlaceVerdict, Observed, Step};
+use windlass_engine::control_plane::{Action, Decision, Observed, Step};
+use windlass_engine::in_place::WhyNotInPlace;
 use windlass_engine::in_place::{CAN_UPDATE_IN_PLACE, Said};
-use windlass_engine::topology::gotemplate::TemplateError;
-use windlass_reconcile::{
-    Cache, Context, EventType, GroupKind, Manager, ObjectKey, Outcome, Reconciler, WriteError,
+use windlass_engine::machine_set::NamingError;
+use windlass_engine::pause::Pause;
+use windlass_runtime::{
+    Cache, Context, EventType, GroupKind, Incomplete, Manager, ObjectKey, Outcome, Reconciler, WriteError,
+    uid_of,
 };
 
 use crate::certificates::CertificateError;
 use crate::external::{ExternalError, Externals};
 use crate::in_place::InPlaceExtensions;
+use crate::pause;
 use crate::workload::{NoAnswer, WorkloadAccess};
 use health::Inspection;
 
-/// How soon the workload cluster is asked again while something of it is not healthy. Nobody tells us when a pod of it
+/// How soon the workload cluster is asked again while something of it is not healthy. There is no event when a pod of it
 /// becomes ready.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// How often a healthy workload cluster is asked.
@@ -61,9 +64,12 @@ pub enum ControlPlaneError {
     /// A write failed.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// Something of a provider could not be had.
+    /// Something of a provider could not be read.
     #[error(transparent)]
     External(#[from] ExternalError),
+    /// An object does not say which one it is.
+    #[error(transparent)]
+    Incomplete(#[from] Incomplete),
     /// A certificate could not be made.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
@@ -80,7 +86,7 @@ pub enum ControlPlaneError {
     NoTemplate(String),
     /// The template of names cannot be used.
     #[error("spec.machineNaming.template: {0}")]
-    Naming(#[from] TemplateError),
+    Naming(#[from] NamingError),
     /// The template of names gives a name that exists.
     #[error("spec.machineNaming.template gives the name {0}, which a Machine has already")]
     NameTaken(String),
@@ -97,9 +103,6 @@ pub enum ControlPlaneError {
     },
 }
 
-/// Hashes of the intents that were applied last, by UID of the object and field manager.
-type Applied = BTreeMap<(String, String), u64>;
-
 /// Reconciles KubeadmControlPlanes.
 pub struct ControlPlaneReconciler {
     control_planes: Cache<KubeadmControlPlane>,
@@ -110,9 +113,6 @@ pub struct ControlPlaneReconciler {
     externals: Externals,
     workload: Arc<dyn WorkloadAccess>,
     in_place: InPlaceExtensions,
-    /// What was applied last, by control plane, object and manager: what was applied already is not applied again.
-    /// Only speed depends on it.
-    applied: Mutex<BTreeMap<String, Applied>>,
     /// When the Secrets of a cluster were last seen complete, by control plane. Only speed depends on it.
     certified: Mutex<BTreeMap<String, Timestamp>>,
     /// The version that a workload cluster was last seen maintained for, by control plane. Only speed depends on it.
@@ -138,13 +138,12 @@ impl ControlPlaneReconciler {
             externals,
             workload,
             in_place: in_place.clone(),
-            applied: Mutex::default(),
             certified: Mutex::default(),
             maintained: Mutex::default(),
         };
         let mut registered = manager.controller("kubeadmcontrolplane", &control_planes);
         if let Some(configs) = in_place.configs() {
-            // An extension that was registered or changed may cover what nobody covered before.
+            // An extension that was registered or changed may cover what no extension covered before.
             let of_extensions = control_planes.clone();
             registered = registered.watches(&configs, move |_| {
                 let waiting = of_extensions.list().into_iter().filter(|kcp| waits_for_extensions(kcp));
@@ -165,7 +164,7 @@ impl ControlPlaneReconciler {
         let owner = GroupKind::new(CLUSTER_GROUP, Cluster::KIND).owners_of(control_plane).into_iter().next();
         let labelled = || {
             let name = control_plane.labels().get(CLUSTER_NAME_LABEL)?;
-            Some(ObjectKey::new(control_plane.namespace().unwrap_or_default(), name))
+            Some(ObjectKey::new(ObjectKey::of(control_plane).namespace, name))
         };
         self.clusters.get(&owner.or_else(labelled)?)
     }
@@ -176,28 +175,32 @@ impl ControlPlaneReconciler {
         control_plane: &KubeadmControlPlane,
         context: &Context,
     ) -> Result<(), ControlPlaneError> {
-        if control_plane.meta().deletion_timestamp.is_some() && self.machines_of(control_plane).is_empty() {
+        if control_plane.meta().deletion_timestamp.is_some() && self.machines_of(control_plane)?.is_empty() {
             act::remove_finalizer(control_plane, context).await?;
-            self.forget(control_plane);
+            self.forget(control_plane)?;
         }
         Ok(())
     }
 
     /// The Machines that this control plane controls, oldest first.
-    fn machines_of(&self, control_plane: &KubeadmControlPlane) -> Vec<Arc<Machine>> {
-        let uid = control_plane.uid().unwrap_or_default();
-        let mut machines = self.machines.owned_by(&uid);
+    fn machines_of(&self, control_plane: &KubeadmControlPlane) -> Result<Vec<Arc<Machine>>, Incomplete> {
+        let uid = uid_of(control_plane)?;
+        let mut machines = self.machines.owned_by(uid);
         machines.retain(|machine| {
             machine.owner_references().iter().any(|owner| owner.uid == uid && owner.controller == Some(true))
         });
         machines.sort_by_key(|machine| (machine.creation_timestamp().map(|time| time.0), machine.name_any()));
-        machines
+        Ok(machines)
     }
 
     /// Everything else of the Cluster that is or has Machines.
-    fn workers_of(&self, control_plane: &KubeadmControlPlane, cluster: &str) -> Vec<String> {
-        let namespace = control_plane.namespace().unwrap_or_default();
-        let uid = control_plane.uid().unwrap_or_default();
+    fn workers_of(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        cluster: &str,
+    ) -> Result<Vec<String>, Incomplete> {
+        let namespace = ObjectKey::of(control_plane).namespace;
+        let uid = uid_of(control_plane)?;
         let labels = BTreeMap::from([(CLUSTER_NAME_LABEL.to_owned(), cluster.to_owned())]);
         let machines = self.machines.labelled(&namespace, &labels);
         let others = machines
@@ -205,7 +208,7 @@ impl ControlPlaneReconciler {
             .filter(|machine| machine.owner_references().iter().all(|owner| owner.uid != uid))
             .map(|machine| machine.name_any());
         let pools = self.pools.labelled(&namespace, &labels);
-        others.chain(pools.iter().map(|pool| pool.name_any())).collect()
+        Ok(others.chain(pools.iter().map(|pool| pool.name_any())).collect())
     }
 }
 
@@ -214,17 +217,16 @@ impl Reconciler for ControlPlaneReconciler {
 
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, ControlPlaneError> {
         let Some(control_plane) = self.control_planes.get(key) else { return Ok(Outcome::done()) };
+        let cluster = self.cluster_of(&control_plane);
+        if let Some(pause) = Pause::of(&control_plane.metadata, cluster.as_deref()) {
+            let conditions = &control_plane.status.conditions;
+            return Ok(pause::say(context, control_plane.as_ref(), conditions, pause).await?);
+        }
         // Its Cluster becomes its owner, which is an event.
-        let Some(cluster) = self.cluster_of(&control_plane) else {
+        let Some(cluster) = cluster else {
             self.finish_orphan(&control_plane, context).await?;
             return Ok(Outcome::done());
         };
-        let paused =
-            cluster.spec.paused == Some(true) || control_plane.annotations().contains_key(PAUSED_ANNOTATION);
-        if paused {
-            report::paused(&control_plane, context).await?;
-            return Ok(Outcome::done());
-        }
         let deleting = control_plane.meta().deletion_timestamp.is_some();
         if !deleting && !control_plane.finalizers().iter().any(|f| f == KUBEADM_CONTROL_PLANE_FINALIZER) {
             let mut finalizers = control_plane.finalizers().to_vec();
@@ -233,21 +235,21 @@ impl Reconciler for ControlPlaneReconciler {
             context.writer::<KubeadmControlPlane>().patch(&control_plane, patch).await?;
             return Ok(Outcome::done());
         }
-        let scene = Scene { control_plane: &control_plane, cluster: &cluster, context };
-        self.reconcile_active(&scene).await
+        let scope = Scope { control_plane: &control_plane, cluster: &cluster, context };
+        self.reconcile_active(&scope).await
     }
 }
 
 /// What one reconcile is about.
-struct Scene<'a> {
+struct Scope<'a> {
     control_plane: &'a KubeadmControlPlane,
     cluster: &'a Cluster,
     context: &'a Context,
 }
 
-impl Scene<'_> {
+impl Scope<'_> {
     fn namespace(&self) -> String {
-        self.control_plane.namespace().unwrap_or_default()
+        ObjectKey::of(self.control_plane).namespace
     }
 
     fn cluster_name(&self) -> String {
@@ -260,48 +262,51 @@ impl Scene<'_> {
 }
 
 impl ControlPlaneReconciler {
-    async fn reconcile_active(&self, scene: &Scene<'_>) -> Result<Outcome, ControlPlaneError> {
-        let machines = self.machines_of(scene.control_plane);
-        let certificates_available = self.reconcile_certificates(scene).await?;
+    async fn reconcile_active(&self, scope: &Scope<'_>) -> Result<Outcome, ControlPlaneError> {
+        let machines = self.machines_of(scope.control_plane)?;
+        let certificates_available = self.reconcile_certificates(scope).await?;
         let mut problem = None;
-        if !scene.is_deleting()
-            && let Err(error) = self.complete_and_sync(scene, &machines).await
+        if !scope.is_deleting()
+            && let Err(error) = self.complete_and_sync(scope, &machines).await
         {
             // A Machine whose parts cannot be made is no reason not to look after the others.
             problem = Some(error);
         }
-        let inspection = self.inspect(scene, &machines).await;
-        let mut observed = self.observe(scene, &machines, &inspection, certificates_available).await?;
-        let decided = self.decide(scene, &machines, &mut observed).await?;
+        let inspection = self.inspect(scope, &machines).await;
+        let mut observed = self.observe(scope, &machines, &inspection, certificates_available).await?;
+        let decided = self.decide(scope, &machines, &mut observed).await?;
         let decision = &decided.decision;
         // What is going to happen is told before it happens.
-        let told = decided.said.is_told(&scene.control_plane.status.conditions);
+        let told = decided.said.is_told(&scope.control_plane.status.conditions);
         if let (Said::Now(finding), false) = (&decided.said, told) {
             let message = finding.message.clone();
-            scene.context.event(scene.control_plane, EventType::Normal, CAN_UPDATE_IN_PLACE, message);
+            scope.context.event(scope.control_plane, EventType::Normal, CAN_UPDATE_IN_PLACE, message);
         }
         // A workload cluster that cannot be maintained is not upgraded either.
-        let acted = match self.maintain_workload(scene, &observed, decision).await {
+        let acted = match self.maintain_workload(scope, &observed, decision).await {
             Ok(()) if !told => Ok(()),
-            Ok(()) => self.act(scene, &machines, &observed, &decided).await,
+            Ok(()) => self.act(scope, &machines, &observed, &decided).await,
             Err(error) => Err(error),
         };
         let finished = matches!(decision.step, Step::Act(Action::Finish)) && acted.is_ok();
         if !finished {
-            report::machines(scene, &machines, &observed, decision, &inspection).await?;
-            report::control_plane(scene, &machines, &observed, &decided).await?;
+            report::machines(scope, &machines, &observed, decision, &inspection).await?;
+            report::control_plane(scope, &machines, &observed, &decided).await?;
         }
         acted?;
         match problem {
             Some(error) => Err(error),
             None if !told => Ok(Outcome::after(PACE)),
-            None => Ok(next_look(&observed, decision).or(again(decided.again, scene.context.now()))),
+            None => {
+                let now = scope.context.now();
+                Ok(next_look(&observed, decision, now).or(again(decided.again, now)))
+            }
         }
     }
 
     async fn observe(
         &self,
-        scene: &Scene<'_>,
+        scope: &Scope<'_>,
         machines: &[Arc<Machine>],
         inspection: &Inspection,
         certificates_available: bool,
@@ -311,27 +316,27 @@ impl ControlPlaneReconciler {
             inputs.push(MachineInputs {
                 machine,
                 kubeadm_config: self.kubeadm_config_of(machine),
-                template: self.template_of(scene, machine).await?,
+                template: self.template_of(scope, machine).await?,
                 components: inspection.components(&machine.name_any()),
-                in_place: InPlaceVerdict::NotAsked,
+                in_place: Err(WhyNotInPlace::NotAsked),
             });
         }
-        let known = scene.control_plane.status.initialization.control_plane_initialized == Some(true);
-        let workers = if scene.is_deleting() {
-            self.workers_of(scene.control_plane, &scene.cluster_name())
+        let known = scope.control_plane.status.initialization.control_plane_initialized == Some(true);
+        let workers = if scope.is_deleting() {
+            self.workers_of(scope.control_plane, &scope.cluster_name())?
         } else {
             Vec::new()
         };
         let inputs = Inputs {
-            control_plane: scene.control_plane,
-            cluster: scene.cluster,
+            control_plane: scope.control_plane,
+            cluster: scope.cluster,
             machines: inputs,
             certificates_available,
             initialized: known || inspection.initialized,
             etcd_members: inspection.members.clone(),
             workers,
         };
-        Ok(observe(inputs, scene.context.now()))
+        Ok(observe(inputs, scope.context.now()))
     }
 
     fn kubeadm_config_of(&self, machine: &Machine) -> Option<serde_json::Value> {
@@ -340,37 +345,38 @@ impl ControlPlaneReconciler {
         serde_json::to_value(&config.spec).ok()
     }
 
-    fn is_maintained(&self, scene: &Scene<'_>, version: &str) -> bool {
-        let uid = scene.control_plane.uid().unwrap_or_default();
+    fn is_maintained(&self, scope: &Scope<'_>, version: &str) -> bool {
         let maintained = self.maintained.lock().unwrap_or_else(PoisonError::into_inner);
-        maintained.get(&uid).is_some_and(|known| known == version)
+        let uid = scope.control_plane.metadata.uid.as_ref();
+        uid.and_then(|uid| maintained.get(uid)).is_some_and(|known| known == version)
     }
 
-    fn note_maintained(&self, scene: &Scene<'_>, version: &str) {
-        let uid = scene.control_plane.uid().unwrap_or_default();
+    fn note_maintained(&self, scope: &Scope<'_>, version: &str) -> Result<(), Incomplete> {
+        let uid = uid_of(scope.control_plane)?.to_owned();
         self.maintained.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, version.to_owned());
+        Ok(())
     }
 
     /// Forgets what was remembered of a control plane that is gone.
-    fn forget(&self, control_plane: &KubeadmControlPlane) {
-        let uid = control_plane.uid().unwrap_or_default();
-        self.applied.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
-        self.certified.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
-        self.maintained.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
+    fn forget(&self, control_plane: &KubeadmControlPlane) -> Result<(), Incomplete> {
+        let uid = uid_of(control_plane)?;
+        self.certified.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.maintained.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        Ok(())
     }
 }
 
-/// When somebody who has taken over wants to be asked again.
+/// When an external updater wants to be asked again.
 fn again(at: Option<Timestamp>, now: Timestamp) -> Outcome {
     let until = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
     until.map_or_else(Outcome::done, |until| Outcome::after(until.max(PACE)))
 }
 
 /// When to look again: when what is waited for says so, and at the workload cluster from time to time.
-fn next_look(observed: &Observed, decision: &Decision) -> Outcome {
+fn next_look(observed: &Observed, decision: &Decision, now: Timestamp) -> Outcome {
     use windlass_engine::control_plane::{Component, Health};
     let waiting = match &decision.step {
-        Step::Wait(waiting) => waiting.retry_after().map_or_else(Outcome::done, Outcome::after),
+        Step::Wait(waiting) => waiting.retry_after(now).map_or_else(Outcome::done, Outcome::after),
         Step::Act(_) | Step::Settled => Outcome::done(),
     };
     let sound = |machine: &windlass_engine::control_plane::ObservedMachine| {
@@ -398,6 +404,6 @@ fn control_plane_of(cluster: &Cluster) -> Vec<ObjectKey> {
     let ours = reference.filter(|reference| {
         reference.api_group == CONTROL_PLANE_GROUP && reference.kind == KubeadmControlPlane::KIND
     });
-    let namespace = cluster.namespace().unwrap_or_default();
+    let namespace = ObjectKey::of(cluster).namespace;
     ours.map(|reference| ObjectKey::new(namespace, &reference.name)).into_iter().collect()
 }

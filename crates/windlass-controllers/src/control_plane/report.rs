@@ -6,41 +6,31 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use windlass_api::cluster::{Machine, StatusVersion};
-use windlass_api::conditions::{OWNER_REMEDIATED, PAUSED, reason};
+use windlass_api::conditions::OWNER_REMEDIATED;
 use windlass_api::control_plane::{
     KubeadmControlPlane, KubeadmControlPlaneInitializationStatus, KubeadmControlPlaneStatus,
     LastRemediationStatus,
 };
-use windlass_api::names::KUBEADM_CONTROL_PLANE_FIELD_MANAGER;
+use windlass_api::names::{KUBEADM_CONTROL_PLANE_FIELD_MANAGER, WAITING_ON_ANNOTATION};
 use windlass_engine::condition::{self, Finding};
 use windlass_engine::control_plane::conditions::{self, MachineConditions};
 use windlass_engine::control_plane::{
-    Decision, Observed, ObservedMachine, RemediationOutcome, Step, WaitingOn, desired,
+    Decision, Observed, ObservedMachine, RemediationOutcome, Step, desired,
 };
 use windlass_engine::external_update::EXTERNAL_UPDATE;
 use windlass_engine::in_place::CAN_UPDATE_IN_PLACE;
+use windlass_engine::pause::not_paused;
 use windlass_engine::versions;
-use windlass_reconcile::{Context, EventType, WriteError};
+use windlass_engine::waiting::{Wait, WaitingOn};
+use windlass_runtime::{EventType, ObjectKey, WriteError};
 
-use super::Scene;
+use super::Scope;
 use super::ask::Decided;
 use super::health::Inspection;
 
-/// Says that nothing is done.
-pub(super) async fn paused(control_plane: &KubeadmControlPlane, context: &Context) -> Result<(), WriteError> {
-    let mut status = control_plane.status.clone();
-    let generation = control_plane.metadata.generation;
-    let finding = Finding::yes(PAUSED, reason::PAUSED);
-    if condition::set(&mut status.conditions, finding, generation, context.now()) {
-        let writer = context.writer::<KubeadmControlPlane>();
-        writer.patch_status(control_plane, json!({"status": {"conditions": status.conditions}})).await?;
-    }
-    Ok(())
-}
-
 /// Writes the conditions of Machines that are the control plane's to say.
 pub(super) async fn machines(
-    scene: &Scene<'_>,
+    scope: &Scope<'_>,
     machines: &[Arc<Machine>],
     observed: &Observed,
     decision: &Decision,
@@ -55,7 +45,7 @@ pub(super) async fn machines(
         let mut changed = false;
         for finding in findings {
             let generation = machine.metadata.generation;
-            changed |= condition::set(&mut all, finding, generation, scene.context.now());
+            changed |= condition::set(&mut all, finding, generation, scope.context.now());
         }
         if !changed {
             continue;
@@ -66,7 +56,7 @@ pub(super) async fn machines(
             "metadata": {"name": machine.name_any(), "namespace": machine.namespace(), "uid": machine.uid()},
             "status": {"conditions": ours},
         });
-        let writer = scene.context.writer::<Machine>();
+        let writer = scope.context.writer::<Machine>();
         match writer.apply_status(KUBEADM_CONTROL_PLANE_FIELD_MANAGER, &intent).await {
             // It went meanwhile.
             Err(error) if error.is_not_found() => {}
@@ -98,7 +88,7 @@ fn remediation(machine: &ObservedMachine, decision: &Decision) -> Option<Finding
 
 /// Writes the status of the control plane, if it changed.
 pub(super) async fn control_plane(
-    scene: &Scene<'_>,
+    scope: &Scope<'_>,
     machines: &[Arc<Machine>],
     observed: &Observed,
     decided: &Decided,
@@ -113,19 +103,36 @@ pub(super) async fn control_plane(
             kubelet: kubelet(machine),
         })
         .collect();
-    let status = status(scene, machines, observed, decided, &views);
-    if status == scene.control_plane.status {
+    keep_wait(scope, decision).await?;
+    let status = status(scope, machines, observed, decided, &views);
+    if status == scope.control_plane.status {
         return Ok(());
     }
     if let Step::Wait(waiting @ WaitingOn::Preflight { .. }) = &decision.step {
-        let message = waiting.to_string();
-        scene.context.event(scene.control_plane, EventType::Warning, "ControlPlaneUnhealthy", message);
+        let message = waiting.sentence().to_string();
+        scope.context.event(scope.control_plane, EventType::Warning, "ControlPlaneUnhealthy", message);
     }
-    let writer = scene.context.writer::<KubeadmControlPlane>();
-    let key = windlass_reconcile::ObjectKey::of(scene.control_plane);
+    let writer = scope.context.writer::<KubeadmControlPlane>();
+    let key = ObjectKey::of(scope.control_plane);
     // Without a lock: the action before may have changed the object, and its status is ours alone.
-    let patch = replacing(&scene.control_plane.status, &status);
+    let patch = replacing(&scope.control_plane.status, &status);
     writer.patch_status_unconditionally(&key, json!({"status": patch})).await?;
+    Ok(())
+}
+
+/// Keeps what the control plane waits on, if that has changed.
+async fn keep_wait(scope: &Scope<'_>, decision: &Decision) -> Result<(), WriteError> {
+    let control_plane = scope.control_plane;
+    let annotations = control_plane.metadata.annotations.as_ref();
+    let wait = match &decision.step {
+        Step::Wait(on) => Some(Wait::of(on, Wait::read(annotations).as_ref(), scope.context.now())),
+        Step::Act(_) | Step::Settled => None,
+    };
+    let Some(value) = Wait::change(wait.as_ref(), annotations) else { return Ok(()) };
+    let patch =
+        json!({"metadata": {"uid": control_plane.uid(), "annotations": {WAITING_ON_ANNOTATION: value}}});
+    let key = ObjectKey::of(control_plane);
+    scope.context.writer::<KubeadmControlPlane>().patch_unconditionally(&key, patch).await?;
     Ok(())
 }
 
@@ -143,24 +150,24 @@ fn replacing(before: &KubeadmControlPlaneStatus, after: &KubeadmControlPlaneStat
 }
 
 fn status(
-    scene: &Scene<'_>,
+    scope: &Scope<'_>,
     machines: &[Arc<Machine>],
     observed: &Observed,
     decided: &Decided,
     views: &[MachineConditions<'_>],
 ) -> KubeadmControlPlaneStatus {
     let decision = &decided.decision;
-    let before = &scene.control_plane.status;
-    let generation = scene.control_plane.metadata.generation;
-    let now = scene.context.now();
+    let before = &scope.control_plane.status;
+    let generation = scope.control_plane.metadata.generation;
+    let now = scope.context.now();
     let mut all = before.conditions.clone();
     let mut findings = conditions::conditions(observed, decision, views);
-    findings.push(Finding::no(PAUSED, reason::NOT_PAUSED));
+    findings.push(not_paused());
     for finding in findings {
         condition::set(&mut all, finding, generation, now);
     }
     decided.said.write(CAN_UPDATE_IN_PLACE, &mut all, generation, now);
-    decided.take_over.write(EXTERNAL_UPDATE, &mut all, generation, now);
+    decided.external_update.write(EXTERNAL_UPDATE, &mut all, generation, now);
     let counters = conditions::counters(views);
     let counted = versions::of_machines(
         machines.iter().map(|machine| (kubelet(machine), Some(machine.spec.version.as_str()))),
@@ -177,7 +184,7 @@ fn status(
                 .then_some(true)
                 .or(before.initialization.control_plane_initialized),
         },
-        selector: desired::selector(scene.control_plane, &scene.cluster_name()),
+        selector: desired::selector(scope.control_plane, &scope.cluster_name()),
         replicas: Some(counters.replicas),
         ready_replicas: Some(counters.ready),
         available_replicas: Some(counters.available),

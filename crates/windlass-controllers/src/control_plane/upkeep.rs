@@ -1,16 +1,16 @@
 //! What an upgrade leaves to do in the workload cluster: kubeadm's own record of the version, and kube-proxy.
 
-use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::json;
 use windlass_engine::control_plane::{Action, Decision, JoinReason, Observed, Step};
 
-use super::{ControlPlaneError, ControlPlaneReconciler, Scene};
+use super::{ControlPlaneError, ControlPlaneReconciler, Scope};
 use crate::workload::{NoAnswer, answer};
+use crate::workload_objects::daemon_sets;
 
-/// On a KubeadmControlPlane: kube-proxy is somebody else's.
+/// On a KubeadmControlPlane: kube-proxy is managed by others.
 const SKIP_KUBE_PROXY_ANNOTATION: &str = "controlplane.cluster.x-k8s.io/skip-kube-proxy";
 
 impl ControlPlaneReconciler {
@@ -19,7 +19,7 @@ impl ControlPlaneReconciler {
     /// last.
     pub(super) async fn maintain_workload(
         &self,
-        scene: &Scene<'_>,
+        scope: &Scope<'_>,
         observed: &Observed,
         decision: &Decision,
     ) -> Result<(), ControlPlaneError> {
@@ -29,16 +29,16 @@ impl ControlPlaneReconciler {
         );
         let settled = decision.step == Step::Settled && observed.initialized && !observed.machines.is_empty();
         if joins {
-            let client = self.workload_client(scene).await?;
+            let client = self.workload_client(scope).await?;
             set_kubeadm_version(client, &observed.version).await?;
-        } else if settled && !self.is_maintained(scene, &observed.version) {
-            let client = self.workload_client(scene).await?;
+        } else if settled && !self.is_maintained(scope, &observed.version) {
+            let client = self.workload_client(scope).await?;
             set_kubeadm_version(client.clone(), &observed.version).await?;
-            let annotations = scene.control_plane.metadata.annotations.as_ref();
+            let annotations = scope.control_plane.metadata.annotations.as_ref();
             if annotations.is_none_or(|all| !all.contains_key(SKIP_KUBE_PROXY_ANNOTATION)) {
                 set_kube_proxy_version(client, &observed.version).await?;
             }
-            self.note_maintained(scene, &observed.version);
+            self.note_maintained(scope, &observed.version)?;
         }
         Ok(())
     }
@@ -68,9 +68,9 @@ fn with_kubernetes_version(configuration: &str, version: &str) -> String {
 
 /// Brings the image of kube-proxy to a version, wherever it comes from.
 async fn set_kube_proxy_version(client: Client, version: &str) -> Result<(), NoAnswer> {
-    let sets: Api<DaemonSet> = Api::namespaced(client, "kube-system");
+    let sets = daemon_sets(client, "kube-system");
     let Some(set) = answer(sets.get("kube-proxy")).await? else { return Ok(()) };
-    let containers = set.spec.and_then(|spec| spec.template.spec).map(|spec| spec.containers);
+    let containers = set.spec.template.spec.map(|spec| spec.containers);
     let Some(container) = containers.into_iter().flatten().find(|container| container.name == "kube-proxy")
     else {
         return Ok(());

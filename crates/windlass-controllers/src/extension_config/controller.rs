@@ -3,30 +3,27 @@
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::ResourceExt;
-use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use windlass_api::runtime::{
     CaBundle, DISCOVERED_CONDITION, DISCOVERED_REASON, ExtensionConfig, HandlerStatus, InjectCaError,
     NOT_DISCOVERED_REASON, SecretReference,
 };
+use windlass_engine::pause::Pause;
 use windlass_hooks::{DiscoveryError, HookClient};
-use windlass_reconcile::{
-    Cache, Context, Manager, ObjectKey, Outcome, Reconciler, WriteError, describe_error,
-};
+use windlass_runtime::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler, WriteError, describe_error};
 
-use super::{Extensions, config_of, resource};
+use super::Extensions;
 
 /// Field manager of the status.
 const MANAGER: &str = "windlass-extensionconfig";
 /// Where a Secret has the certificates.
 const CA_KEY: &str = "ca.crt";
-/// How often a Secret is looked at whose certificates are copied: it is not watched.
+/// How often a Secret is read whose certificates are copied: it is not watched.
 const SECRET_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Keeps the registry of hooks as the ExtensionConfigs say.
+/// Keeps the registry of hooks up to date with the ExtensionConfigs.
 pub struct ExtensionConfigController {
-    configs: Cache<DynamicObject>,
+    configs: Cache<ExtensionConfig>,
     hooks: HookClient,
 }
 
@@ -54,7 +51,7 @@ pub enum ExtensionConfigError {
 }
 
 impl ExtensionConfigController {
-    /// Registers the controller, and returns the extensions for whoever calls hooks.
+    /// Registers the controller, and returns the extensions for the controllers that call hooks.
     pub fn register(manager: &Manager, hooks: HookClient) -> Extensions {
         let extensions = Extensions::new(manager, hooks.clone());
         let configs = extensions.configs.clone();
@@ -67,7 +64,6 @@ impl ExtensionConfigController {
     async fn inject_ca(
         &self,
         context: &Context,
-        object: &DynamicObject,
         config: &ExtensionConfig,
     ) -> Result<bool, ExtensionConfigError> {
         let Some(secret) = config.inject_ca_from()? else { return Ok(false) };
@@ -82,7 +78,7 @@ impl ExtensionConfigController {
             return Ok(false);
         }
         let patch = json!({"spec": {"clientConfig": {"caBundle": bundle}}});
-        context.writer_of(&resource()).patch(object, patch).await?;
+        context.writer::<ExtensionConfig>().patch(config, patch).await?;
         Ok(true)
     }
 }
@@ -91,21 +87,20 @@ impl Reconciler for ExtensionConfigController {
     type Error = ExtensionConfigError;
 
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, ExtensionConfigError> {
-        let config = self.configs.get(key).and_then(|object| Some((config_of(&object)?, object)));
-        let Some((config, object)) = config.filter(|(config, _)| !config.is_deleting()) else {
+        let Some(config) = self.configs.get(key).filter(|config| !config.is_deleting()) else {
             self.hooks.registry().unregister(&key.name);
             return Ok(Outcome::done());
         };
-        if config.is_paused() {
+        if Pause::of(&config.metadata, None).is_some() {
             return Ok(Outcome::done());
         }
-        let injected = self.inject_ca(context, &object, &config).await;
+        let injected = self.inject_ca(context, &config).await;
         match injected {
             Ok(true) => return Ok(Outcome::done()),
             Ok(false) => {}
             Err(error @ ExtensionConfigError::Write(_)) => return Err(error),
             Err(error) => {
-                write_status(context, &object, &config, Err(error.to_string())).await?;
+                write_status(context, &config, Err(error.to_string())).await?;
                 return Err(error);
             }
         }
@@ -118,11 +113,11 @@ impl Reconciler for ExtensionConfigController {
         }
         match self.hooks.refresh(&config, None).await {
             Ok(handlers) => {
-                write_status(context, &object, &config, Ok(handlers)).await?;
+                write_status(context, &config, Ok(handlers)).await?;
                 Ok(outcome)
             }
             Err(error) => {
-                write_status(context, &object, &config, Err(error.to_string())).await?;
+                write_status(context, &config, Err(error.to_string())).await?;
                 Err(ExtensionConfigError::Discovery(Box::new(error)))
             }
         }
@@ -132,12 +127,11 @@ impl Reconciler for ExtensionConfigController {
 /// A discovery that failed leaves the handlers of the last one alone.
 async fn write_status(
     context: &Context,
-    object: &DynamicObject,
     config: &ExtensionConfig,
     discovered: Result<Vec<HandlerStatus>, String>,
 ) -> Result<(), WriteError> {
     let before = config.condition(DISCOVERED_CONDITION);
-    let known = config.status.as_ref().map(|status| status.handlers.clone()).unwrap_or_default();
+    let known = &config.status.handlers;
     let (status, reason, message, handlers) = match discovered {
         Ok(handlers) => ("True", DISCOVERED_REASON, String::new(), handlers),
         Err(error) => ("False", NOT_DISCOVERED_REASON, error, known.clone()),
@@ -151,7 +145,7 @@ async fn write_status(
         "type": DISCOVERED_CONDITION, "status": status, "reason": reason, "message": message,
         "observedGeneration": config.metadata.generation, "lastTransitionTime": since,
     });
-    if before.as_ref() == Some(&condition) && handlers == known {
+    if before.as_ref() == Some(&condition) && handlers == *known {
         return Ok(());
     }
     let mut status = json!({"conditions": [condition]});
@@ -159,11 +153,11 @@ async fn write_status(
         status["handlers"] = json!(handlers);
     }
     let intent: Value = json!({
-        "apiVersion": "runtime.cluster.x-k8s.io/v1beta2",
-        "kind": "ExtensionConfig",
-        "metadata": {"name": object.name_any(), "uid": object.uid()},
+        "apiVersion": ExtensionConfig::API_VERSION,
+        "kind": ExtensionConfig::KIND,
+        "metadata": {"name": config.name(), "uid": config.metadata.uid},
         "status": status,
     });
-    context.writer_of(&resource()).apply_status(MANAGER, &intent).await?;
+    context.writer::<ExtensionConfig>().apply_status(MANAGER, &intent).await?;
     Ok(())
 }

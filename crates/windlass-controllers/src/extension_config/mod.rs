@@ -8,20 +8,19 @@ pub use namespaces::ClusterNamespaces;
 
 use std::sync::Arc;
 
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use tokio::sync::Mutex;
 use windlass_api::runtime::ExtensionConfig;
 use windlass_hooks::HookClient;
-use windlass_reconcile::{Cache, Manager};
+use windlass_runtime::{Cache, Manager};
 
 /// The extensions of a management cluster. Cheap to clone.
 ///
-/// Whoever calls hooks asks it to [`warm_up`](Extensions::warm_up) before: as long as not all ExtensionConfigs have
-/// been looked at once, nobody knows who has to be called, and calling nobody would let something pass that an
-/// extension wants to hold.
+/// A controller asks it to [`warm_up`](Extensions::warm_up) before it calls a hook: as long as not all ExtensionConfigs have
+/// been discovered once, it is unknown which extensions have to be called, and calling none would let something pass that
+/// an extension wants to hold.
 #[derive(Clone)]
 pub struct Extensions {
-    configs: Cache<DynamicObject>,
+    configs: Cache<ExtensionConfig>,
     hooks: HookClient,
     warming: Arc<Mutex<()>>,
 }
@@ -29,10 +28,10 @@ pub struct Extensions {
 impl Extensions {
     /// The extensions that a manager's API has, called with a client.
     pub fn new(manager: &Manager, hooks: HookClient) -> Self {
-        Self { configs: manager.cache_of(&resource()), hooks, warming: Arc::default() }
+        Self { configs: manager.cache(), hooks, warming: Arc::default() }
     }
 
-    pub(crate) fn configs(&self) -> &Cache<DynamicObject> {
+    pub(crate) fn configs(&self) -> &Cache<ExtensionConfig> {
         &self.configs
     }
 
@@ -51,19 +50,9 @@ impl Extensions {
         if self.hooks.registry().is_warm() {
             return;
         }
-        let configs: Vec<ExtensionConfig> =
-            self.configs.list().iter().filter_map(|object| config_of(object)).collect();
-        let reachable = configs.into_iter().filter(|config| !config.is_deleting());
-        self.hooks.warm_up(reachable.map(|config| (config, None))).await;
+        let configs = self.configs.list();
+        let reachable = configs.iter().filter(|config| !config.is_deleting());
+        let reachable: Vec<_> = reachable.map(|config| (ExtensionConfig::clone(config), None)).collect();
+        self.hooks.warm_up(reachable).await;
     }
-}
-
-/// How ExtensionConfigs are reached.
-pub(crate) fn resource() -> ApiResource {
-    let gvk = GroupVersionKind::gvk("runtime.cluster.x-k8s.io", "v1beta2", "ExtensionConfig");
-    ApiResource::from_gvk_with_plural(&gvk, "extensionconfigs")
-}
-
-pub(crate) fn config_of(object: &DynamicObject) -> Option<ExtensionConfig> {
-    serde_json::from_value(serde_json::to_value(object).ok()?).ok()
 }

@@ -11,20 +11,19 @@ use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::json;
 use windlass_api::cluster::{Cluster, Machine, MachineHealthCheck, TemplateReference};
-use windlass_api::conditions::{PAUSED, reason};
-use windlass_api::names::PAUSED_ANNOTATION;
-use windlass_engine::condition::{self, Finding};
 use windlass_engine::health_check::{
     LimitError, Mark, NodeState, Observed, Remedy, Target, decide, is_left_alone,
 };
-use windlass_reconcile::{
-    Cache, Context, EventType, Manager, ObjectKey, Outcome, Reconciler, SelectorError, Trigger, WriteError,
-    describe_error,
+use windlass_engine::pause::Pause;
+use windlass_runtime::{
+    Cache, Context, EventType, Incomplete, Manager, ObjectKey, Outcome, Reconciler, SelectorError, Trigger,
+    WriteError, describe_error, owner_reference,
 };
 
 use crate::external::{ExternalError, FromTemplate, plural};
-use crate::merge_patch;
-use crate::references::{adopt, ignore_gone, reference_to};
+use crate::merge_patch::{self, MergePatchError};
+use crate::pause;
+use crate::references::{adopt, ignore_gone};
 use crate::workload_nodes::WorkloadNodes;
 
 /// How much time is between two looks of one health check: Machines change often while they come up.
@@ -46,6 +45,9 @@ pub enum HealthCheckError {
     /// A write failed.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// Its status cannot be written as a patch.
+    #[error("status: {0}")]
+    Status(#[from] MergePatchError),
     /// Its selector makes no sense.
     #[error(transparent)]
     Selector(#[from] SelectorError),
@@ -55,6 +57,9 @@ pub enum HealthCheckError {
     /// The template of what remediates cannot be used.
     #[error("spec.remediation.templateRef: {0}")]
     Template(#[from] ExternalError),
+    /// An object does not say which one it is.
+    #[error(transparent)]
+    Incomplete(#[from] Incomplete),
     /// The template of what remediates is not there.
     #[error("spec.remediation.templateRef: {0} does not exist")]
     NoTemplate(TemplateReference),
@@ -77,10 +82,10 @@ impl HealthChecks {
             .controller("machinehealthcheck", &checks)
             .pace(PACE)
             .watches(&clusters, move |cluster: &Cluster| {
-                of_cluster(&by_cluster, &cluster.namespace().unwrap_or_default(), &cluster.name_any())
+                of_cluster(&by_cluster, &ObjectKey::of(cluster).namespace, &cluster.name_any())
             })
             .watches(&machines, move |machine: &Machine| {
-                of_cluster(&by_machine, &machine.namespace().unwrap_or_default(), &machine.spec.cluster_name)
+                of_cluster(&by_machine, &ObjectKey::of(machine).namespace, &machine.spec.cluster_name)
             })
             .triggered_by(&trigger)
             .register(Self { checks: checks.clone(), clusters, machines, nodes });
@@ -105,8 +110,8 @@ impl Reconciler for HealthChecks {
         if going(&check.metadata.deletion_timestamp) || going(&cluster.metadata.deletion_timestamp) {
             return Ok(Outcome::done());
         }
-        if cluster.spec.paused == Some(true) || check.annotations().contains_key(PAUSED_ANNOTATION) {
-            return say_paused(context, check).await;
+        if let Some(pause) = Pause::of(&check.metadata, Some(&cluster)) {
+            return Ok(pause::say(context, check, &check.status.conditions, pause).await?);
         }
         if adopt(context, check, &cluster, None).await? {
             return Ok(Outcome::done());
@@ -129,7 +134,7 @@ impl Reconciler for HealthChecks {
                 self.mark(context, check, machine, mark).await?;
             }
         }
-        if let Some(status) = merge_patch::between(&check.status, &decision.status) {
+        if let Some(status) = merge_patch::between(&check.status, &decision.status)? {
             ignore_gone(context.writer().patch_status(check, json!({"status": status})).await)?;
         }
         let silent =
@@ -140,7 +145,7 @@ impl Reconciler for HealthChecks {
     }
 }
 
-/// The Nodes of a workload cluster, by name; nothing if it does not answer, or nobody can be asked yet.
+/// The Nodes of a workload cluster, by name; nothing if it does not answer, or there is no API to ask yet.
 type Nodes = BTreeMap<String, Arc<Node>>;
 
 fn node_of<'a>(machine: &Machine, nodes: Option<&'a Nodes>) -> NodeState<'a> {
@@ -204,7 +209,7 @@ async fn request(
     machine: &Machine,
     reference: &TemplateReference,
 ) -> Result<(), HealthCheckError> {
-    let namespace = machine.namespace().unwrap_or_default();
+    let namespace = ObjectKey::of(machine).namespace;
     let key = ObjectKey::new(&namespace, &reference.name);
     let template: Option<DynamicObject> = context
         .get_of(&resource_of(reference, &reference.kind), &key)
@@ -216,14 +221,14 @@ async fn request(
         template: &template,
         name: &name,
         cluster: &check.spec.cluster_name,
-        owner: Some(reference_to(machine, false)),
+        owner: Some(owner_reference(machine)?),
         labels: BTreeMap::new(),
         annotations: BTreeMap::new(),
     }
     .object()?;
     let kind = reference.kind.strip_suffix("Template").unwrap_or(&reference.kind);
     let resource = resource_of(reference, kind);
-    // Asked for before, and by nobody else: it has the name of the Machine.
+    // Asked for before, by this controller: it has the name of the Machine.
     if matches!(context.get_of::<DynamicObject>(&resource, &ObjectKey::of(machine)).await, Ok(Some(_))) {
         return Ok(());
     }
@@ -249,14 +254,4 @@ async fn withdraw(
         Some(object) => Ok(ignore_gone(context.writer_of(&resource).delete(&object).await)?),
         None => Ok(()),
     }
-}
-
-async fn say_paused(context: &Context, check: &MachineHealthCheck) -> Result<Outcome, HealthCheckError> {
-    let mut status = check.status.clone();
-    let paused = Finding::yes(PAUSED, reason::PAUSED);
-    condition::set(&mut status.conditions, paused, check.metadata.generation, context.now());
-    if let Some(status) = merge_patch::between(&check.status, &status) {
-        ignore_gone(context.writer().patch_status(check, json!({"status": status})).await)?;
-    }
-    Ok(Outcome::done())
 }

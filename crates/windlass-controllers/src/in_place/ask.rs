@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_api::RegisteredName;
 use windlass_api::hooks::{
     CanUpdateMachine, CanUpdateMachineRequest, CanUpdateMachineSet, CanUpdateMachineSetRequest, Hook,
 };
 use windlass_engine::in_place::{
-    ClaimError, Claims, Composition, Found, Level, Objects, Verdict, WhyUnusable,
+    ClaimError, Claims, Composition, InPlaceAnswer, Level, Objects, Verdict, WhyNotInPlace, WhyUnusable,
 };
-use windlass_hooks::{Answer, CallError, HookClient};
+use windlass_hooks::{Answer, CallError, HookClient, Registration};
 
 use super::InPlaceExtensions;
 
@@ -24,7 +24,7 @@ const KEEP_VERDICTS: Duration = Duration::from_secs(10 * 60);
 /// is to be updated.
 const MOST_VERDICTS: usize = 4096;
 
-/// Why nobody knows whether a change can be made in place.
+/// Why it is not known whether a change can be made in place.
 #[derive(Debug, thiserror::Error)]
 pub enum InPlaceError {
     /// An extension could not be asked, or failed.
@@ -35,64 +35,100 @@ pub enum InPlaceError {
     Claim(#[from] ClaimError),
 }
 
+/// The extensions that are asked about machines of a namespace, in the order of their full names.
+pub struct CanUpdate<'a> {
+    extensions: &'a InPlaceExtensions,
+    hooks: Option<&'a HookClient>,
+    level: Level,
+    namespace: &'a str,
+    /// Handlers of `CanUpdateMachine` or `CanUpdateMachineSet`.
+    handlers: Vec<Arc<Registration>>,
+    /// Handlers of `UpdateMachine`.
+    updaters: Vec<Arc<Registration>>,
+}
+
 impl InPlaceExtensions {
-    /// Whether there is anybody to be asked in a namespace.
+    /// The extensions that are asked about machines of a namespace.
     ///
     /// # Errors
     ///
-    /// That is not known.
-    pub async fn are_there(&self, level: Level, namespace: &str) -> Result<bool, InPlaceError> {
-        match self.hooks().await {
-            None => Ok(false),
-            Some(hooks) => Ok(!hooks.handlers(hook(level), namespace).await?.is_empty()),
+    /// They are not known.
+    pub async fn that_can_update<'a>(
+        &'a self,
+        level: Level,
+        namespace: &'a str,
+    ) -> Result<CanUpdate<'a>, InPlaceError> {
+        let hooks = self.hooks().await;
+        let (mut handlers, mut updaters) = (Vec::new(), Vec::new());
+        if let Some(hooks) = hooks {
+            handlers = hooks.handlers(hook(level), namespace).await?;
+            updaters = hooks.handlers(Hook::UpdateMachine, namespace).await?;
         }
+        Ok(CanUpdate { extensions: self, hooks, level, namespace, handlers, updaters })
+    }
+}
+
+impl CanUpdate<'_> {
+    /// Whether there is no extension to be asked.
+    pub fn is_empty(&self) -> bool {
+        self.handlers.is_empty()
     }
 
-    /// Asks all extensions that are for a namespace, in the order of their full names, until the change is covered.
+    /// Asks one extension after the other until the change is covered.
     ///
     /// # Errors
     ///
     /// One could not be asked, or its answer cannot be used: nothing is decided then.
-    pub async fn ask(
-        &self,
-        level: Level,
-        namespace: &str,
-        current: Objects,
-        desired: Objects,
-    ) -> Result<Found, InPlaceError> {
-        let mut composition = match Composition::new(level, current, desired) {
+    pub async fn ask(&self, current: Objects, desired: Objects) -> Result<InPlaceAnswer, InPlaceError> {
+        let mut composition = match Composition::new(self.level, current, desired) {
             Ok(composition) => composition,
-            Err(why) => return Ok(Found::Impossible(why.to_string())),
+            Err(why) => return Ok(Err(WhyNotInPlace::Impossible(why.to_string()))),
         };
-        let Some(hooks) = self.hooks().await else { return Ok(Found::Verdict(composition.verdict())) };
-        let handlers = hooks.handlers(hook(level), namespace).await?;
-        let updaters = hooks.handlers(Hook::UpdateMachine, namespace).await?;
-        let key = key(hooks, &handlers, &updaters, namespace, &composition);
-        if let Some(verdict) = self.remembered(&key) {
-            return Ok(Found::Verdict(verdict));
+        let Some(hooks) = self.hooks else { return Ok(composition.verdict().into_answer()) };
+        let key = self.key(&composition);
+        if let Some(verdict) = self.extensions.remembered(&key) {
+            return Ok(verdict.into_answer());
         }
-        let updating: BTreeSet<&str> = updaters.iter().map(RegisteredName::extension_config).collect();
-        for handler in &handlers {
+        let updating: BTreeSet<&str> =
+            self.updaters.iter().map(|handler| handler.name.extension_config()).collect();
+        for handler in &self.handlers {
             if composition.is_covered() {
                 break;
             }
-            if !updating.contains(handler.extension_config()) {
+            if !updating.contains(handler.name.extension_config()) {
                 let why = WhyUnusable::NoUpdateHandler;
-                return Err(ClaimError { handler: handler.clone(), why }.into());
+                return Err(ClaimError { handler: handler.name.clone(), why }.into());
             }
-            match call(hooks, level, handler, namespace, &composition).await? {
-                Answer::Given(claims) => composition.take(handler, &claims)?,
-                Answer::Ignored(_) => composition.pass_over(handler),
+            match call(hooks, handler, &composition).await? {
+                Answer::Given(claims) => composition.take(&handler.name, &claims)?,
+                Answer::Ignored(_) => composition.pass_over(&handler.name),
             }
         }
         let verdict = composition.verdict();
-        // What somebody might have said who was not reached is not remembered.
+        // What an extension might have said that was not reached is not remembered.
         if verdict.not_reached.is_empty() {
-            self.remember(key, &verdict);
+            self.extensions.remember(key, &verdict);
         }
-        Ok(Found::Verdict(verdict))
+        Ok(verdict.into_answer())
     }
 
+    /// Everything that a verdict follows from: who is asked, where and with which settings, and about what.
+    fn key(&self, composition: &Composition) -> String {
+        let registered: Vec<_> = self.handlers.iter().map(|handler| registration(handler)).collect();
+        let updaters: Vec<&str> = self.updaters.iter().map(|handler| handler.name.as_str()).collect();
+        let states = [composition.current().content(self.level), composition.desired().content(self.level)];
+        let content = json!([self.namespace, registered, updaters, states]);
+        // Two halves, so that two contents with the same hash are out of the question in practice.
+        let hash = |salt: u8| {
+            let mut hasher = DefaultHasher::new();
+            (salt, content.to_string()).hash(&mut hasher);
+            hasher.finish()
+        };
+        format!("{:016x}{:016x}", hash(0), hash(1))
+    }
+}
+
+impl InPlaceExtensions {
     fn remembered(&self, key: &str) -> Option<Verdict> {
         self.known().get(key).filter(|(until, _)| Instant::now() < *until).map(|(_, verdict)| verdict.clone())
     }
@@ -118,64 +154,31 @@ fn hook(level: Level) -> Hook {
 
 async fn call(
     hooks: &HookClient,
-    level: Level,
-    handler: &RegisteredName,
-    namespace: &str,
+    handler: &Registration,
     composition: &Composition,
 ) -> Result<Answer<Claims>, CallError> {
     let (current, desired) = (composition.current().clone(), composition.desired().clone());
-    let name = handler.as_str();
-    Ok(match level {
+    Ok(match composition.level() {
         Level::Machine => {
             let (current, desired) = (current.into(), desired.into());
             let request = CanUpdateMachineRequest { current, desired, ..CanUpdateMachineRequest::default() };
-            match hooks.call_one::<CanUpdateMachine>(name, namespace, &request).await? {
-                Answer::Given(response) => Answer::Given(response.into()),
-                Answer::Ignored(failure) => Answer::Ignored(failure),
-            }
+            hooks.call::<CanUpdateMachine>(handler, request).await?.map(Claims::from)
         }
         Level::MachineSet => {
             let (current, desired) = (current.into(), desired.into());
             let request =
                 CanUpdateMachineSetRequest { current, desired, ..CanUpdateMachineSetRequest::default() };
-            match hooks.call_one::<CanUpdateMachineSet>(name, namespace, &request).await? {
-                Answer::Given(response) => Answer::Given(response.into()),
-                Answer::Ignored(failure) => Answer::Ignored(failure),
-            }
+            hooks.call::<CanUpdateMachineSet>(handler, request).await?.map(Claims::from)
         }
     })
 }
 
-/// Everything that a verdict follows from: who is asked, where and with which settings, and about what.
-fn key(
-    hooks: &HookClient,
-    handlers: &[RegisteredName],
-    updaters: &[RegisteredName],
-    namespace: &str,
-    composition: &Composition,
-) -> String {
-    let registered: Vec<_> = handlers.iter().map(|handler| registration(hooks, handler)).collect();
-    let updaters: Vec<&str> = updaters.iter().map(RegisteredName::as_str).collect();
-    let level = composition.level();
-    let states = [composition.current().content(level), composition.desired().content(level)];
-    let content = json!([namespace, registered, updaters, states]);
-    // Two halves, so that two contents with the same hash are out of the question in practice.
-    let hash = |salt: u8| {
-        let mut hasher = DefaultHasher::new();
-        (salt, content.to_string()).hash(&mut hasher);
-        hasher.finish()
-    };
-    format!("{:016x}{:016x}", hash(0), hash(1))
-}
-
 /// Where a handler is and with which settings.
-pub(super) fn registration(hooks: &HookClient, handler: &RegisteredName) -> Value {
-    hooks.registry().get(handler.as_str()).map_or(Value::Null, |handler| {
-        json!([
-            handler.name.as_str(),
-            handler.client_config.as_ref(),
-            handler.settings.as_ref(),
-            handler.timeout.as_millis().to_string()
-        ])
-    })
+pub(super) fn registration(handler: &Registration) -> Value {
+    json!([
+        handler.name.as_str(),
+        handler.client_config.as_ref(),
+        handler.settings.as_ref(),
+        handler.timeout.as_millis().to_string()
+    ])
 }

@@ -3,22 +3,24 @@
 //! What their answers mean is decided in [`windlass_engine::in_place`]; here they are called.
 
 mod ask;
-mod take_over;
+mod external_update;
+mod preview;
 mod update;
 
-pub use ask::InPlaceError;
-pub(crate) use take_over::{Update, desired_part, forget_record, record_of};
+pub use ask::{CanUpdate, InPlaceError};
+pub(crate) use external_update::{Update, desired_part, forget_record, record_of};
+pub use preview::{PreviewError, preview};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kube::api::DynamicObject;
 use serde::Serialize;
 use tokio::time::Instant;
 use windlass_api::Object;
+use windlass_api::runtime::ExtensionConfig;
 use windlass_engine::in_place::Verdict;
 use windlass_hooks::HookClient;
-use windlass_reconcile::Cache;
+use windlass_runtime::Cache;
 
 use crate::extension_config::Extensions;
 
@@ -33,12 +35,12 @@ pub struct InPlaceExtensions {
 #[derive(Clone)]
 struct Called {
     hooks: HookClient,
-    /// Discovered before the first call; none where whoever made the client did that.
+    /// Discovered before the first call; none where the maker of the client did that.
     extensions: Option<Extensions>,
 }
 
 impl InPlaceExtensions {
-    /// Nobody updates machines in place.
+    /// No extension updates machines in place.
     pub fn none() -> Self {
         Self::default()
     }
@@ -54,8 +56,8 @@ impl InPlaceExtensions {
         Self { called: Some(Called { hooks, extensions: None }), known: Arc::default() }
     }
 
-    /// The ExtensionConfigs, for whoever has to know when they change.
-    pub(crate) fn configs(&self) -> Option<Cache<DynamicObject>> {
+    /// The ExtensionConfigs, for controllers that have to know when they change.
+    pub(crate) fn configs(&self) -> Option<Cache<ExtensionConfig>> {
         self.called.as_ref()?.extensions.as_ref().map(|extensions| extensions.configs().clone())
     }
 

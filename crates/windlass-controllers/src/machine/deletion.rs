@@ -15,13 +15,14 @@ use windlass_engine::machine::Referenced;
 use windlass_engine::machine::deletion::{
     Drain, Facts, NodeDeletion, NodeSkipped, NodeSteps, Owned, Step, Timeouts, next,
 };
-use windlass_reconcile::{Context, EventType, ObjectKey};
+use windlass_runtime::{Context, EventType, ObjectKey};
 
-use super::observe::{Read, Seen};
+use super::observe::Seen;
 use super::{MachineError, Machines};
+use crate::references::Read;
 use crate::workload::answer;
 
-/// On a Machine: nobody waits for its volumes before deletion.
+/// On a Machine: deletion does not wait for its volumes.
 const EXCLUDE_VOLUME_DETACH_ANNOTATION: &str = "machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach";
 
 impl Machines {
@@ -117,7 +118,7 @@ impl Machines {
         let Some(node) = machine.status.node_ref.as_ref().map(|node| node.name.clone()).or(found) else {
             return NodeSteps::Skipped(NodeSkipped::NoNode);
         };
-        let namespace = machine.namespace().unwrap_or_default();
+        let namespace = ObjectKey::of(machine).namespace;
         if let Some(reference) = &cluster.spec.control_plane_ref
             && let Ok(Some(control_plane)) = self.externals.get(context, &namespace, reference).await
         {
@@ -139,7 +140,7 @@ impl Machines {
     }
 
     async fn delete_node(&self, machine: &Machine, node: &str) -> NodeDeletion {
-        let cluster = ObjectKey::new(machine.namespace().unwrap_or_default(), &machine.spec.cluster_name);
+        let cluster = ObjectKey::new(ObjectKey::of(machine).namespace, &machine.spec.cluster_name);
         let client = match self.access.client(&cluster).await {
             Ok(client) => client,
             Err(error) => return NodeDeletion::Pending { why: error.to_string() },
@@ -170,7 +171,7 @@ async fn delete<T>(context: &Context, read: &Read<T>, owned: &Owned) -> Result<O
 fn owned<T>(referenced: &Referenced<T>) -> Owned {
     match referenced {
         Referenced::None | Referenced::Missing(_) => Owned::Gone,
-        // Nobody knows whether it is gone, so it counts as there until somebody does.
+        // It is unknown whether it is gone, so it counts as there until it is known.
         Referenced::Unreadable { reference, .. } => {
             Owned::Deleting { kind: reference.kind.clone(), name: reference.name.clone() }
         }

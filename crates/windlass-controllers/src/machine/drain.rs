@@ -1,8 +1,6 @@
 //! Empties a Node: cordons it, evicts its pods, looks at its volumes.
 
-use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use k8s_openapi::api::storage::v1::VolumeAttachment;
+use k8s_openapi::api::core::v1::{Node, Pod as EvictedPod};
 use kube::api::{Api, EvictParams, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::json;
@@ -12,10 +10,11 @@ use windlass_engine::machine::drain::{
     DRAIN_LABEL, DaemonSets, DrainPlan, DrainProgress, Eviction, MIRROR_POD_ANNOTATION, Pod as DrainPod,
     PodName, plan,
 };
-use windlass_reconcile::{Context, ObjectKey, describe_error};
+use windlass_runtime::{Context, ObjectKey, describe_error};
 
 use super::Machines;
 use crate::workload::{NoAnswer, answer};
+use crate::workload_objects::{Pod, all_daemon_sets, all_pods, volume_attachments};
 
 impl Machines {
     /// Does what can be done now to empty a Node, and says what is left.
@@ -41,7 +40,7 @@ impl Machines {
     }
 
     async fn workload(&self, machine: &Machine) -> Result<Client, NoAnswer> {
-        let cluster = ObjectKey::new(machine.namespace().unwrap_or_default(), &machine.spec.cluster_name);
+        let cluster = ObjectKey::new(ObjectKey::of(machine).namespace, &machine.spec.cluster_name);
         self.access.client(&cluster).await
     }
 }
@@ -64,7 +63,7 @@ async fn drain(context: &Context, client: &Client, name: &str) -> Result<Drain, 
     }
     let mut evictions = Vec::new();
     for pod in &todo.evict {
-        let pods: Api<Pod> = Api::namespaced(client.clone(), &pod.namespace);
+        let pods: Api<EvictedPod> = Api::namespaced(client.clone(), &pod.namespace);
         let evicted = match pods.evict(&pod.name, &EvictParams::default()).await {
             Ok(_) => Eviction::Accepted,
             Err(kube::Error::Api(status)) if status.code == 404 => Eviction::Accepted,
@@ -96,16 +95,19 @@ fn refusal(status: &kube::core::Status) -> String {
 }
 
 async fn look(context: &Context, client: &Client, node: &str, answers: bool) -> Result<DrainPlan, NoAnswer> {
-    let pods: Api<Pod> = Api::all(client.clone());
+    let pods = all_pods(client.clone());
     let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let pods = answer(pods.list(&on_node)).await?.map(|pods| pods.items).unwrap_or_default();
     let pods: Vec<DrainPod> = pods.iter().map(drain_pod).collect();
     let mut daemon_sets = DaemonSets::new();
     if pods.iter().any(|pod| pod.controller.as_ref().is_some_and(|(kind, _)| kind == "DaemonSet")) {
-        let api: Api<DaemonSet> = Api::all(client.clone());
-        let found =
-            answer(api.list(&ListParams::default())).await?.map(|found| found.items).unwrap_or_default();
-        daemon_sets = found.iter().map(|set| (set.namespace().unwrap_or_default(), set.name_any())).collect();
+        let api = all_daemon_sets(client.clone());
+        let found = answer(api.list_metadata(&ListParams::default()))
+            .await?
+            .map(|found| found.items)
+            .unwrap_or_default();
+        daemon_sets =
+            found.iter().map(|set| (ObjectKey::of_meta(&set.metadata).namespace, set.name_any())).collect();
     }
     Ok(plan(&pods, &daemon_sets, answers, context.now()))
 }
@@ -114,7 +116,7 @@ fn drain_pod(pod: &Pod) -> DrainPod {
     let controller = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     DrainPod {
-        name: PodName { namespace: pod.namespace().unwrap_or_default(), name: pod.name_any() },
+        name: PodName { namespace: ObjectKey::of_meta(&pod.metadata).namespace, name: pod.name_any() },
         controller: controller.map(|owner| (owner.kind.clone(), owner.name.clone())),
         mirror: pod.annotations().contains_key(MIRROR_POD_ANNOTATION),
         finished: matches!(phase, Some("Succeeded" | "Failed")),
@@ -125,7 +127,7 @@ fn drain_pod(pod: &Pod) -> DrainPod {
 
 /// The volumes that a cluster says are attached to a Node. An API without such objects has no volumes.
 async fn attached(client: &Client, name: &str) -> Result<Vec<String>, NoAnswer> {
-    let attachments: Api<VolumeAttachment> = Api::all(client.clone());
+    let attachments = volume_attachments(client.clone());
     let attachments = answer(attachments.list(&ListParams::default())).await?;
     let attachments = attachments.map(|found| found.items).unwrap_or_default();
     let mut attached: Vec<String> =

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
-use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use kube::ResourceExt;
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass_api::cluster::Machine;
 use windlass_api::conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED, UPDATING};
-use windlass_api::hooks::MachineObjects;
+use windlass_api::hooks::{Hook, MachineObjects};
 use windlass_api::names::{
     IN_PLACE_EXTENSIONS_ANNOTATION, PENDING_HOOKS_ANNOTATION, REMEDIATE_MACHINE_ANNOTATION,
     UPDATE_IN_PROGRESS_ANNOTATION,
@@ -17,9 +16,10 @@ use windlass_api::names::{
 use windlass_engine::condition::{self, Finding};
 use windlass_engine::machine::Updating;
 use windlass_engine::machine::deadline::{AfterDeadline, Deadline, Time};
-use windlass_engine::machine::in_place::{AfterHook, HookAnswer, InPlace, after_hook, decide};
+use windlass_engine::machine::in_place::{InPlace, InPlaceFailure, decide};
 use windlass_engine::machine_set::needs_remediation;
-use windlass_reconcile::{Context, EventType, ObjectKey};
+use windlass_engine::pending_hooks::PendingHooks;
+use windlass_runtime::{Context, EventType, ObjectKey};
 
 use super::observe::Seen;
 use super::{MachineError, Machines};
@@ -27,34 +27,6 @@ use crate::in_place::view;
 
 /// Field manager of what says that a Machine whose update is overdue is to be replaced.
 const DEADLINE_FIELD_MANAGER: &str = "windlass-in-place-deadline";
-
-/// What an update in place is asked for.
-#[derive(Debug, Clone)]
-pub struct UpdateMachine {
-    /// The namespace of the Machine.
-    pub namespace: String,
-    /// The extension whose turn it is, by the name of its ExtensionConfig; all of them if nobody wrote down who covers
-    /// the change.
-    pub extension: Option<String>,
-    /// What the Machine and its objects shall be.
-    pub desired: MachineObjects,
-}
-
-/// Who updates machines in place.
-pub trait Updater: Send + Sync + 'static {
-    /// Asks for an update, or how far it is.
-    fn update(&self, update: UpdateMachine) -> BoxFuture<'_, HookAnswer>;
-}
-
-/// Nobody.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct NoUpdater;
-
-impl Updater for NoUpdater {
-    fn update(&self, _: UpdateMachine) -> BoxFuture<'_, HookAnswer> {
-        Box::pin(std::future::ready(HookAnswer::NoHandler))
-    }
-}
 
 impl Machines {
     /// Does what can be done now for an update in place, and notes in `seen` what there is to say about it.
@@ -71,15 +43,11 @@ impl Machines {
                 Ok(())
             }
             InPlace::Wait(wait) => {
-                seen.updating = Some(Updating::InProgress { message: wait.to_string() });
+                seen.updating = Some(Updating::waiting(wait.to_string()));
                 Ok(())
             }
             InPlace::Complete => self.complete(context, machine, seen).await,
-            InPlace::Failed(failure) => {
-                let message = failure.to_string();
-                seen.updating = Some(Updating::Failed { message: message.clone() });
-                Err(MachineError::Update(message))
-            }
+            InPlace::Failed(failure) => failed(seen, failure),
             InPlace::Call => self.call(context, machine, seen).await,
         }
     }
@@ -91,11 +59,7 @@ impl Machines {
             .map(condition::since);
         let deadline = match Deadline::of(machine.annotations()) {
             Ok(deadline) => deadline,
-            Err(error) => {
-                let message = error.to_string();
-                seen.updating = Some(Updating::Failed { message: message.clone() });
-                return Err(MachineError::Update(message));
-            }
+            Err(error) => return failed(seen, error.into()),
         };
         let time = Deadline::time(deadline.as_ref(), began, now);
         let overdue = match time {
@@ -117,20 +81,14 @@ impl Machines {
         }
         let called = self.call_next(context, machine, seen).await;
         if let Some((overdue, _)) = overdue {
-            let says = match seen.updating.take() {
-                Some(Updating::InProgress { message } | Updating::Failed { message })
-                    if !message.is_empty() =>
-                {
-                    format!("{overdue}: {message}")
-                }
-                _ => overdue,
-            };
-            seen.updating = Some(Updating::Overdue { message: says });
+            let says = seen.updating.as_ref().map(Updating::message).filter(|says| !says.is_empty());
+            let message = says.map_or(overdue.clone(), |says| format!("{overdue}: {says}"));
+            seen.updating = Some(Updating::Overdue { message });
         }
         called
     }
 
-    /// Calls the extension whose turn it is. Who is done is struck off before the next one is called: nobody is called
+    /// Calls the extension whose turn it is. One that is done is struck off before the next one is called: none is called
     /// after it has said that it is done, unless we stopped before that was written.
     async fn call_next(
         &self,
@@ -143,7 +101,7 @@ impl Machines {
             && now < at
         {
             seen.update_no_later_than(at);
-            seen.updating = Some(Updating::InProgress { message });
+            seen.updating = Some(Updating::InProgress { message, again: Some(at) });
             return Ok(());
         }
         let desired = MachineObjects {
@@ -162,29 +120,30 @@ impl Machines {
             Some(extension) if left.len() > 1 && !message.is_empty() => format!("{extension}: {message}"),
             _ => message,
         };
-        let update =
-            UpdateMachine { namespace: key.namespace.clone(), extension: extension.clone(), desired };
-        match after_hook(self.updater.update(update).await, now) {
-            AfterHook::Complete if left.len() > 1 => {
+        let answer = self.in_place.update_machine(&key.namespace, extension.as_deref(), desired).await;
+        match Updating::after(answer, now) {
+            Updating::Done if left.len() > 1 => {
                 let rest = left[1..].join(",");
                 let patch = json!({"metadata": {"annotations": {IN_PLACE_EXTENSIONS_ANNOTATION: rest}}});
                 context.writer::<Machine>().patch_unconditionally(&key, patch).await?;
                 self.forget_retry(&key);
-                seen.updating = Some(Updating::InProgress { message: format!("{} is next", left[1]) });
+                seen.updating = Some(Updating::waiting(format!("{} is next", left[1])));
                 Ok(())
             }
-            AfterHook::Complete => self.complete(context, machine, seen).await,
-            AfterHook::Again { message, at } => {
+            Updating::Done => self.complete(context, machine, seen).await,
+            Updating::Failed(failure) => failed(seen, failure),
+            Updating::InProgress { message, again } => {
                 let message = said(message);
-                self.retries().insert(key, (at, message.clone()));
-                seen.update_no_later_than(at);
-                seen.updating = Some(Updating::InProgress { message });
+                if let Some(at) = again {
+                    self.retries().insert(key, (at, message.clone()));
+                    seen.update_no_later_than(at);
+                }
+                seen.updating = Some(Updating::InProgress { message, again });
                 Ok(())
             }
-            AfterHook::Failed(failure) => {
-                let message = failure.to_string();
-                seen.updating = Some(Updating::Failed { message: message.clone() });
-                Err(MachineError::Update(message))
+            overdue @ Updating::Overdue { .. } => {
+                seen.updating = Some(overdue);
+                Ok(())
             }
         }
     }
@@ -220,7 +179,7 @@ impl Machines {
         Ok(())
     }
 
-    /// Removes the marks. The pending hook goes last, so that whoever stops in between is found again.
+    /// Removes the marks. The pending hook goes last, so that a process that stops in between goes on with the rest.
     async fn complete(
         &self,
         context: &Context,
@@ -242,14 +201,7 @@ impl Machines {
             let writer = context.writer_of(&external.kind.resource);
             writer.patch_unconditionally(&ObjectKey::of(external.object.as_ref()), unmark()).await?;
         }
-        let pending =
-            machine.annotations().get(PENDING_HOOKS_ANNOTATION).map(String::as_str).unwrap_or_default();
-        let left: Vec<&str> = pending
-            .split(',')
-            .map(str::trim)
-            .filter(|hook| !hook.is_empty() && *hook != "UpdateMachine")
-            .collect();
-        let left = if left.is_empty() { Value::Null } else { left.join(",").into() };
+        let left = PendingHooks::of(&machine.metadata).without(Hook::UpdateMachine).annotation();
         let patch = json!({"metadata": {"annotations": {PENDING_HOOKS_ANNOTATION: left}}});
         machines.patch_unconditionally(&key, patch).await?;
         self.forget_retry(&key);
@@ -259,8 +211,8 @@ impl Machines {
             "SuccessfulInPlaceUpdate",
             "the Machine was updated in place",
         );
-        // What is written shows in the caches before this Machine is looked at again.
-        seen.updating = Some(Updating::InProgress { message: String::new() });
+        // What is written shows in the caches before this Machine is reconciled again.
+        seen.updating = Some(Updating::Done);
         Ok(())
     }
 
@@ -273,7 +225,13 @@ impl Machines {
     }
 }
 
-/// The extensions that are not done yet, in their order; none if nobody wrote down who covers the change.
+/// Notes why the update does not go on. It is tried again, with growing pauses.
+fn failed(seen: &mut Seen, failure: InPlaceFailure) -> Result<(), MachineError> {
+    seen.updating = Some(Updating::Failed(failure.clone()));
+    Err(MachineError::Update(failure))
+}
+
+/// The extensions that are not done yet, in their order; none if the Machine does not say which cover the change.
 fn extensions_left(machine: &Machine) -> Vec<String> {
     let left =
         machine.annotations().get(IN_PLACE_EXTENSIONS_ANNOTATION).map(String::as_str).unwrap_or_default();

@@ -10,7 +10,6 @@ mod ownership;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -19,20 +18,20 @@ use serde_json::json;
 use windlass_api::cluster::{
     Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachineSet,
 };
-use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL, PAUSED_ANNOTATION};
+use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL};
 use windlass_engine::machine::node::MACHINE_ANNOTATION;
 use windlass_engine::machine::{Decision, decide, paused_status};
-use windlass_reconcile::{
+use windlass_engine::pause::Pause;
+use windlass_runtime::{
     Cache, Context, EventType, GroupKind, Lookup, Manager, ObjectKey, Outcome, Reconciler, Trigger,
     WriteError,
 };
 
 use crate::external::{ExternalError, Externals};
+use crate::in_place::InPlaceExtensions;
 use crate::references::part_names;
 use crate::workload::WorkloadAccess;
 use crate::workload_nodes::WorkloadNodes;
-
-pub use in_place::{NoUpdater, UpdateMachine, Updater};
 
 /// Field manager of the status of Machines.
 pub const FIELD_MANAGER: &str = "windlass-machine";
@@ -48,7 +47,7 @@ pub struct Machines {
     externals: Externals,
     access: Arc<dyn WorkloadAccess>,
     nodes: WorkloadNodes,
-    updater: Arc<dyn Updater>,
+    in_place: InPlaceExtensions,
     /// When the hook of a Machine wants to be asked again, and what it said. Only keeps us from asking too often.
     retries: Mutex<BTreeMap<ObjectKey, (Timestamp, String)>>,
 }
@@ -62,8 +61,8 @@ pub struct Parts {
     pub access: Arc<dyn WorkloadAccess>,
     /// Nodes of workload clusters.
     pub nodes: WorkloadNodes,
-    /// Who updates machines in place.
-    pub updater: Arc<dyn Updater>,
+    /// The extensions that update machines in place.
+    pub in_place: InPlaceExtensions,
 }
 
 /// Why a reconcile of a Machine failed.
@@ -72,12 +71,12 @@ pub enum MachineError {
     /// A write failed.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// An object of a provider could not be had.
+    /// An object of a provider could not be read.
     #[error(transparent)]
     External(#[from] ExternalError),
     /// An update in place does not go on.
-    #[error("{0}")]
-    Update(String),
+    #[error(transparent)]
+    Update(#[from] windlass_engine::machine::in_place::InPlaceFailure),
 }
 
 impl Machines {
@@ -108,7 +107,7 @@ impl Machines {
                 externals: parts.externals,
                 access: parts.access,
                 nodes: parts.nodes,
-                updater: parts.updater,
+                in_place: parts.in_place,
                 retries: Mutex::default(),
             });
     }
@@ -129,8 +128,8 @@ impl Reconciler for Machines {
             // It waits for its Cluster, whose arrival is an event.
             return Ok(Outcome::done());
         }
-        if is_paused(machine, cluster.as_deref()) {
-            if let Some(status) = paused_status(machine, context.now()) {
+        if let Some(pause) = Pause::of(&machine.metadata, cluster.as_deref()) {
+            if let Some(status) = paused_status(machine, pause, context.now()) {
                 self.write_status(context, machine, status).await?;
             }
             return Ok(Outcome::done());
@@ -162,11 +161,10 @@ impl Reconciler for Machines {
         if let Some(failure) = failure.or(seen.failure()) {
             return Err(failure);
         }
-        if let Some(waiting) = &decision.waiting {
-            tracing::debug!(machine = %key, %waiting, "waits");
+        if let Some(wait) = &decision.wait {
+            tracing::debug!(machine = %key, reason = wait.reason, since = %wait.since.0, "{wait}");
         }
-        let again = decision.again.map(Duration::try_from).and_then(Result::ok);
-        let again = again.map_or_else(Outcome::done, Outcome::after);
+        let again = decision.again.map_or_else(Outcome::done, Outcome::after);
         Ok(again.or(seen.again(context.now())))
     }
 }
@@ -226,11 +224,6 @@ impl Machines {
     }
 }
 
-pub(crate) fn is_paused(machine: &Machine, cluster: Option<&Cluster>) -> bool {
-    let by_cluster = cluster.is_some_and(|cluster| cluster.spec.paused == Some(true));
-    by_cluster || machine.annotations().contains_key(PAUSED_ANNOTATION)
-}
-
 /// The Machines of a Cluster, when something changed in it that they look at.
 fn concerned_by_cluster(
     machines: &Cache<Machine>,
@@ -246,13 +239,13 @@ fn concerned_by_cluster(
     }
     let Some(cluster) = after.or(before) else { return Vec::new() };
     // By their spec: those that were there before their Cluster have no label yet.
-    let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
+    let (namespace, name) = (ObjectKey::of(cluster).namespace, cluster.name_any());
     let machines = machines.in_namespace(&namespace).into_iter();
     let machines = machines.filter(|machine| machine.spec.cluster_name == name);
     machines.map(|machine| ObjectKey::of(machine.as_ref())).collect()
 }
 
-/// The Machines that a provider's object is about: its owners or, as long as nobody has claimed it, those that point to it.
+/// The Machines that a provider's object is about: its owners or, as long as it has none, those that point to it.
 fn concerned_by_external(by_reference: &Lookup<Machine>, object: &DynamicObject) -> Vec<ObjectKey> {
     let owners = GroupKind::of::<Machine>(&()).owners_of(object);
     if !owners.is_empty() {
@@ -263,7 +256,7 @@ fn concerned_by_external(by_reference: &Lookup<Machine>, object: &DynamicObject)
     let points_to = |reference: &ContractVersionedObjectReference| {
         reference.name == name && (kind.is_empty() || reference.kind == kind)
     };
-    let machines = by_reference.find(&object.namespace().unwrap_or_default(), &name).into_iter();
+    let machines = by_reference.find(&ObjectKey::of(object).namespace, &name).into_iter();
     let machines = machines.filter(|machine| {
         points_to(&machine.spec.infrastructure_ref)
             || machine.spec.bootstrap.config_ref.as_ref().is_some_and(points_to)
@@ -286,7 +279,7 @@ fn concerned_by_deployment(
         return Vec::new();
     }
     let labels = BTreeMap::from([(MACHINE_DEPLOYMENT_NAME_LABEL.to_owned(), deployment.name_any())]);
-    let found = machines.labelled(&deployment.namespace().unwrap_or_default(), &labels);
+    let found = machines.labelled(&ObjectKey::of(deployment).namespace, &labels);
     found.iter().map(|machine| ObjectKey::of(machine.as_ref())).collect()
 }
 

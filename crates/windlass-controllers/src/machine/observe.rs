@@ -7,20 +7,17 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node as WorkloadNode;
 use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams};
-use windlass_api::cluster::{
-    Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachineSet,
-};
-use windlass_api::names::{REVISION_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION};
-use windlass_engine::contract::{self, BootstrapConfig, Contract, InfrastructureMachine};
+use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachineSet};
+use windlass_api::names::REVISION_ANNOTATION;
+use windlass_engine::contract::{self, BootstrapConfig, InfrastructureMachine};
 use windlass_engine::machine::deletion::Step;
 use windlass_engine::machine::node::{self, NodeContext};
-use windlass_engine::machine::{
-    Node, NodeSeen, Observed, Referenced, UpToDate, Updating, WorkerRevision, up_to_date,
-};
-use windlass_reconcile::{Context, GroupKind, ObjectKey, Outcome};
+use windlass_engine::machine::{Node, NodeSeen, Observed, UpToDate, Updating, WorkerRevision, up_to_date};
+use windlass_runtime::{Context, GroupKind, ObjectKey, Outcome};
 
 use super::{MachineError, Machines};
-use crate::external::{External, ExternalError};
+use crate::external::External;
+use crate::references::{Read, read};
 use crate::workload::answer;
 
 /// What was read around a Machine, and what was found out about it in this round.
@@ -37,13 +34,6 @@ pub(super) struct Seen {
     pub(super) deletion: Option<Step>,
 }
 
-/// A provider's object, as the engine sees it and as it is.
-pub(super) struct Read<T> {
-    pub(super) referenced: Referenced<T>,
-    pub(super) external: Option<External>,
-    error: Option<ExternalError>,
-}
-
 impl Machines {
     pub(super) async fn observe(
         &self,
@@ -51,12 +41,12 @@ impl Machines {
         machine: &Machine,
         cluster: Option<&Cluster>,
     ) -> Seen {
-        let namespace = machine.namespace().unwrap_or_default();
+        let namespace = ObjectKey::of(machine).namespace;
         let config = machine.spec.bootstrap.config_ref.as_ref();
-        let bootstrap = self.read(context, &namespace, config, contract::bootstrap_config).await;
-        let reference = Some(&machine.spec.infrastructure_ref).filter(|reference| !reference.name.is_empty());
+        let bootstrap = read(&self.externals, context, &namespace, config, contract::bootstrap_config).await;
+        let reference = Some(&machine.spec.infrastructure_ref);
         let infrastructure =
-            self.read(context, &namespace, reference, contract::infrastructure_machine).await;
+            read(&self.externals, context, &namespace, reference, contract::infrastructure_machine).await;
         let (node, workload_node) = self.node(context, machine, cluster, &infrastructure).await;
         let mut seen = Seen {
             bootstrap,
@@ -83,35 +73,6 @@ impl Machines {
             seen.up_to_date = Some(up_to_date(machine, revision, updating, context.now()));
         }
         seen
-    }
-
-    async fn read<T>(
-        &self,
-        context: &Context,
-        namespace: &str,
-        reference: Option<&ContractVersionedObjectReference>,
-        read: impl Fn(&serde_json::Value, Contract) -> T,
-    ) -> Read<T> {
-        let Some(reference) = reference else {
-            return Read { referenced: Referenced::None, external: None, error: None };
-        };
-        let reference = reference.clone();
-        match self.externals.get(context, namespace, &reference).await {
-            Ok(None) => Read { referenced: Referenced::Missing(reference), external: None, error: None },
-            Ok(Some(external)) => {
-                let referenced = Referenced::Found {
-                    reference,
-                    object: read(external.data(), external.kind.contract),
-                    deleting: external.is_deleting(),
-                    updating: external.has_annotation(UPDATE_IN_PROGRESS_ANNOTATION),
-                };
-                Read { referenced, external: Some(external), error: None }
-            }
-            Err(error) => {
-                let referenced = Referenced::Unreadable { reference, why: error.to_string() };
-                Read { referenced, external: None, error: Some(error) }
-            }
-        }
     }
 
     /// Looks for the Node of a Machine.
@@ -169,7 +130,7 @@ impl Machines {
         }
         let Some(mut patch) = node::changes(machine, node, seen.context) else { return };
         patch["metadata"]["resourceVersion"] = node.resource_version().into();
-        let cluster = ObjectKey::new(machine.namespace().unwrap_or_default(), &machine.spec.cluster_name);
+        let cluster = ObjectKey::new(ObjectKey::of(machine).namespace, &machine.spec.cluster_name);
         let Ok(client) = self.access.client(&cluster).await else { return };
         let nodes: Api<WorkloadNode> = Api::all(client);
         let patch = Patch::Merge(patch);
@@ -191,7 +152,6 @@ impl Seen {
             up_to_date: self.up_to_date.clone(),
             updating: self.updating.clone(),
             deletion: self.deletion.clone(),
-            paused: false,
         }
     }
 

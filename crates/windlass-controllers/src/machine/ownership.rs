@@ -5,13 +5,14 @@ use kube::ResourceExt;
 use serde_json::{Map, json};
 use windlass_api::cluster::{Cluster, Machine, MachineSet};
 use windlass_api::names::{CLUSTER_GROUP, CLUSTER_NAME_LABEL};
-use windlass_reconcile::{Context, WriteError};
+use windlass_runtime::{Context, Incomplete, WriteError, controller_reference, owner_reference, uid_of};
 
 use super::FINALIZER;
 use super::observe::Seen;
 use crate::external::External;
+use crate::references::{self, ignore_gone};
 
-/// Gives a Machine its label, its finalizer and, if nobody controls it, its Cluster as owner; true if that was needed.
+/// Gives a Machine its label, its finalizer and, if it has no controller, its Cluster as owner; true if that was needed.
 pub(super) async fn adopt(
     context: &Context,
     machine: &Machine,
@@ -35,14 +36,7 @@ pub(super) async fn adopt(
         && !machine.owner_references().iter().any(|owner| Some(&owner.uid) == cluster.uid().as_ref())
     {
         let mut owners = machine.owner_references().to_vec();
-        owners.push(OwnerReference {
-            api_version: Cluster::API_VERSION.to_owned(),
-            kind: Cluster::KIND.to_owned(),
-            name: cluster.name_any(),
-            uid: cluster.uid().unwrap_or_default(),
-            controller: None,
-            block_owner_deletion: None,
-        });
+        owners.push(owner_reference(cluster)?);
         metadata.insert("ownerReferences".to_owned(), json!(owners));
     }
     if metadata.is_empty() {
@@ -58,25 +52,22 @@ pub(super) async fn claim(context: &Context, machine: &Machine, seen: &Seen) -> 
         if external.is_deleting() {
             continue;
         }
-        if let Some(patch) = claimed(machine, external) {
+        if let Some(patch) = claimed(machine, external)? {
             let written = context.writer_of(&external.kind.resource).patch(&external.object, patch).await;
-            match written {
-                Err(error) if error.is_not_found() => {}
-                written => drop(written?),
-            }
+            ignore_gone(written)?;
         }
     }
     Ok(())
 }
 
 /// What has to change for an object to belong to a Machine.
-fn claimed(machine: &Machine, external: &External) -> Option<serde_json::Value> {
-    let uid = machine.uid().unwrap_or_default();
+fn claimed(machine: &Machine, external: &External) -> Result<Option<serde_json::Value>, Incomplete> {
+    let uid = uid_of(machine)?;
     let object = external.object.as_ref();
     let maker = machine.owner_references().iter().find(|owner| owner.controller == Some(true));
     let is_maker = |owner: &OwnerReference| {
-        let group = owner.api_version.split('/').next().unwrap_or_default();
-        // Machines move between MachineSets; what they leave behind is nobody's to keep.
+        let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+        // Machines move between MachineSets; what they leave behind is not kept.
         maker.is_some_and(|maker| maker.uid == owner.uid)
             || (owner.kind == MachineSet::KIND && group == CLUSTER_GROUP)
     };
@@ -86,30 +77,16 @@ fn claimed(machine: &Machine, external: &External) -> Option<serde_json::Value> 
     if !owners.iter().any(is_ours) || owners.iter().any(is_maker) {
         let mut wanted: Vec<OwnerReference> =
             owners.iter().filter(|owner| !is_maker(owner) && owner.uid != uid).cloned().collect();
-        wanted.push(OwnerReference {
-            api_version: Machine::API_VERSION.to_owned(),
-            kind: Machine::KIND.to_owned(),
-            name: machine.name_any(),
-            uid,
-            controller: Some(true),
-            block_owner_deletion: Some(true),
-        });
+        wanted.push(controller_reference(machine)?);
         metadata.insert("ownerReferences".to_owned(), json!(wanted));
     }
     if object.labels().get(CLUSTER_NAME_LABEL) != Some(&machine.spec.cluster_name) {
         metadata.insert("labels".to_owned(), json!({CLUSTER_NAME_LABEL: machine.spec.cluster_name}));
     }
-    (!metadata.is_empty()).then(|| json!({"metadata": metadata}))
+    Ok((!metadata.is_empty()).then(|| json!({"metadata": metadata})))
 }
 
 /// Lets a Machine go.
 pub(super) async fn release(context: &Context, machine: &Machine) -> Result<(), WriteError> {
-    if !machine.finalizers().iter().any(|has| has == FINALIZER) {
-        return Ok(());
-    }
-    let finalizers: Vec<&String> = machine.finalizers().iter().filter(|has| *has != FINALIZER).collect();
-    match context.writer().patch(machine, json!({"metadata": {"finalizers": finalizers}})).await {
-        Err(error) if error.is_not_found() => Ok(()),
-        written => written.map(drop),
-    }
+    references::release(context, machine, FINALIZER).await
 }

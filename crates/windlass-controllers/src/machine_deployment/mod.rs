@@ -1,7 +1,7 @@
 //! MachineDeployment: plans the rollout of workers, and writes the sizes of its MachineSets.
 
+mod external_update;
 mod in_place;
-mod take_over;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,27 +10,31 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachineSet};
-use windlass_api::conditions::{PAUSED, ROLLING_OUT, reason};
+use windlass_api::conditions::ROLLING_OUT;
 use windlass_api::names::{
     CLUSTER_NAME_LABEL, EXTERNAL_UPDATE_ANNOTATION, MACHINE_DEPLOYMENT_FINALIZER,
     MACHINE_DEPLOYMENT_NAME_LABEL,
 };
-use windlass_engine::condition::{self, Finding};
+use windlass_engine::condition;
 use windlass_engine::in_place::{CAN_UPDATE_IN_PLACE, Said};
 use windlass_engine::machine_set::{annotation, is_updating, selector};
+use windlass_engine::pause::Pause;
 use windlass_engine::rollout::{
     self, Blocked, Leftover, StatusFacts, controller_reference, finished_sets, in_place_questions, next_set,
     observe, plan, progress, roles,
 };
-use windlass_reconcile::{Cache, Context, EventType, Manager, ObjectKey, Outcome, Reconciler};
+use windlass_runtime::{
+    Cache, Context, EventType, Incomplete, Manager, ObjectKey, Outcome, Reconciler, owner_reference, uid_of,
+};
 
 use crate::external::Externals;
 use crate::in_place::InPlaceExtensions;
+use crate::pause;
 use crate::worker_group::{
-    Marks, PACE, Templates, WorkerError, adoption, controller, is_paused, owned_by_cluster, rest, select,
-    uses_template, without_finalizer, write_status,
+    Marks, PACE, Templates, WorkerError, adoption, controller, rest, select, uses_template,
+    without_finalizer, write_status,
 };
-use in_place::{Asked, Roll};
+use in_place::{Asked, Scope};
 
 /// How often extensions are asked again while a rollout stands still because of what they left open.
 const ASK_AGAIN: Duration = Duration::from_secs(10 * 60);
@@ -51,7 +55,7 @@ pub fn register(manager: &Manager, externals: &Externals, in_place: &InPlaceExte
     };
     let mut registered = manager.controller("machinedeployment", &deployments);
     if let Some(configs) = in_place.configs() {
-        // An extension that was registered or changed may cover what nobody covered before.
+        // An extension that was registered or changed may cover what no extension covered before.
         let of_extensions = deployments.clone();
         registered = registered.watches(&configs, move |_| {
             let waiting = of_extensions.list().into_iter().filter(|md| waits_for_extensions(md));
@@ -64,7 +68,7 @@ pub fn register(manager: &Manager, externals: &Externals, in_place: &InPlaceExte
         .watches(&machines, |machine| {
             let name =
                 machine.metadata.labels.as_ref().and_then(|labels| labels.get(MACHINE_DEPLOYMENT_NAME_LABEL));
-            let namespace = machine.metadata.namespace.clone().unwrap_or_default();
+            let namespace = ObjectKey::of(machine).namespace;
             name.map(|name| ObjectKey::new(namespace, name)).into_iter().collect()
         })
         .watches(&clusters, move |cluster| {
@@ -75,7 +79,7 @@ pub fn register(manager: &Manager, externals: &Externals, in_place: &InPlaceExte
         .on_dynamic(move |object| {
             let key = ObjectKey::of(object);
             let kind = object.types.as_ref().map_or("", |types| types.kind.as_str());
-            // Whoever has taken over an update says in the objects of machines what is done.
+            // An external updater says in the objects of machines what is done.
             let owner = controller(&object.metadata).filter(|owner| owner.kind == Machine::KIND);
             let machine = owner.and_then(|owner| of_part.get(&ObjectKey::new(&key.namespace, &owner.name)));
             let updated = machine.as_deref().and_then(|machine| {
@@ -104,20 +108,20 @@ struct Deployments {
     in_place: InPlaceExtensions,
 }
 
-/// What one look at a MachineDeployment has led to.
+/// What one reconcile has led to.
 #[derive(Default)]
-struct Looked {
+struct Reconciled {
     blocked: Option<Blocked>,
     obstacles: Vec<String>,
     /// What was found out about updating machines in place.
     in_place: Said,
-    /// What came of asking others to take over the update.
-    take_over: Said,
-    /// When to look again because of them.
+    /// What there is to say about external updaters.
+    external_update: Said,
+    /// When to reconcile again because of them.
     again: Option<Timestamp>,
     /// What went wrong, although there is something to say.
     failure: Option<WorkerError>,
-    /// Whether MachineSets were written: what follows from it is decided at the next look.
+    /// Whether MachineSets were written: what follows from it is decided at the next reconcile.
     wrote: bool,
     /// The name of the MachineSet that machines are brought to.
     new: Option<String>,
@@ -129,46 +133,46 @@ impl Reconciler for Deployments {
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, WorkerError> {
         let Some(deployment) = self.deployments.get(key) else { return Ok(Outcome::done()) };
         let cluster = self.clusters.get(&ObjectKey::new(&key.namespace, &deployment.spec.cluster_name));
-        if is_paused(cluster.as_deref(), &deployment.metadata) {
-            return self.say_paused(context, &deployment).await;
+        if let Some(pause) = Pause::of(&deployment.metadata, cluster.as_deref()) {
+            return Ok(pause::say(context, deployment.as_ref(), &deployment.status.conditions, pause).await?);
         }
         if deployment.metadata.deletion_timestamp.is_some() {
             return self.delete(context, &deployment).await;
         }
-        // It is looked at again when its Cluster turns up.
+        // It is reconciled again when its Cluster turns up.
         let Some(cluster) = cluster else { return Ok(Outcome::done()) };
         let marks = Marks {
             finalizer: MACHINE_DEPLOYMENT_FINALIZER,
             labels: BTreeMap::from([(CLUSTER_NAME_LABEL, deployment.spec.cluster_name.as_str())]),
-            owner: Some(owned_by_cluster(&cluster)),
+            owner: Some(owner_reference(cluster.as_ref())?),
         };
         if let Some(patch) = marks.missing(&deployment.metadata) {
             context.writer().patch(deployment.as_ref(), patch).await?;
             return Ok(Outcome::done());
         }
         let sets = self.sets_of(context, &deployment).await?;
-        let machines = self.machines_of(&sets);
-        let looked = self.roll_out(context, &cluster, &deployment, &sets, &machines).await;
-        self.conclude(context, &deployment, &sets, &machines, looked).await
+        let machines = self.machines_of(&sets)?;
+        let reconciled = self.roll_out(context, &cluster, &deployment, &sets, &machines).await;
+        self.conclude(context, &deployment, &sets, &machines, reconciled).await
     }
 }
 
 impl Deployments {
-    /// The MachineSets that the MachineDeployment controls; those that it selects and nobody controls are adopted.
+    /// The MachineSets that the MachineDeployment controls; those that it selects and that have no controller are adopted.
     async fn sets_of(
         &self,
         context: &Context,
         deployment: &MachineDeployment,
     ) -> Result<Vec<Arc<MachineSet>>, WorkerError> {
-        let mut sets = self.controlled(deployment);
-        let namespace = deployment.metadata.namespace.as_deref().unwrap_or_default();
+        let mut sets = self.controlled(deployment)?;
+        let namespace = &ObjectKey::of(deployment).namespace;
         let orphans = select(&self.sets, namespace, &deployment.spec.selector)?
             .into_iter()
             .filter(|set| controller(&set.metadata).is_none() && set.metadata.deletion_timestamp.is_none());
         for orphan in orphans {
             let patch = adoption(&orphan.metadata, &controller_reference(deployment));
             let adopted = context.writer::<MachineSet>().patch(&orphan, patch).await?;
-            let name = adopted.metadata.name.clone().unwrap_or_default();
+            let name = ObjectKey::of(&adopted).name;
             context.event(
                 deployment,
                 EventType::Normal,
@@ -180,19 +184,22 @@ impl Deployments {
         Ok(sets)
     }
 
-    fn controlled(&self, deployment: &MachineDeployment) -> Vec<Arc<MachineSet>> {
-        let uid = deployment.metadata.uid.as_deref().unwrap_or_default();
+    fn controlled(&self, deployment: &MachineDeployment) -> Result<Vec<Arc<MachineSet>>, Incomplete> {
+        let uid = uid_of(deployment)?;
         let owned = self.sets.owned_by(uid).into_iter();
-        owned.filter(|set| controller(&set.metadata).is_some_and(|owner| owner.uid == uid)).collect()
+        Ok(owned.filter(|set| controller(&set.metadata).is_some_and(|owner| owner.uid == uid)).collect())
     }
 
-    fn machines_of(&self, sets: &[Arc<MachineSet>]) -> Vec<Arc<Machine>> {
-        let of = |set: &Arc<MachineSet>| {
-            let uid = set.metadata.uid.clone().unwrap_or_default();
-            let owned = self.machines.owned_by(&uid).into_iter();
-            owned.filter(move |machine| controller(&machine.metadata).is_some_and(|owner| owner.uid == uid))
-        };
-        sets.iter().flat_map(of).collect()
+    fn machines_of(&self, sets: &[Arc<MachineSet>]) -> Result<Vec<Arc<Machine>>, Incomplete> {
+        let mut machines = Vec::new();
+        for set in sets {
+            let uid = uid_of(set.as_ref())?;
+            let owned = self.machines.owned_by(uid).into_iter();
+            machines.extend(
+                owned.filter(|machine| controller(&machine.metadata).is_some_and(|owner| owner.uid == uid)),
+            );
+        }
+        Ok(machines)
     }
 
     async fn roll_out(
@@ -202,13 +209,13 @@ impl Deployments {
         deployment: &MachineDeployment,
         sets: &[Arc<MachineSet>],
         machines: &[Arc<Machine>],
-    ) -> Result<Looked, WorkerError> {
+    ) -> Result<Reconciled, WorkerError> {
         let templates = Templates::read(&self.externals, context, cluster, &deployment.spec.template).await?;
         // Who says nothing is given a size by the API server; until then there is nothing to plan.
         if deployment.spec.replicas.is_none() {
-            return Ok(Looked { obstacles: templates.obstacles, ..Looked::default() });
+            return Ok(Reconciled { obstacles: templates.obstacles, ..Reconciled::default() });
         }
-        let namespace = deployment.metadata.namespace.as_deref().unwrap_or_default();
+        let namespace = &ObjectKey::of(deployment).namespace;
         let taken: BTreeSet<String> =
             self.sets.in_namespace(namespace).iter().filter_map(|set| set.metadata.name.clone()).collect();
         let sets: Vec<&MachineSet> = sets.iter().map(AsRef::as_ref).collect();
@@ -216,52 +223,59 @@ impl Deployments {
         let fresh = next_set(deployment, &sets, &taken);
         let mut observed = observe(deployment, &sets, &machines, &fresh.name, context.now())?;
         let questions = in_place_questions(&observed);
-        let roll = Roll { context, cluster, deployment, sets: &sets, fresh: &fresh, questions: &questions };
-        let standing = self.standing(deployment, &observed).await?;
-        let mut asked = match standing.is_held() {
+        let scope = Scope { context, cluster, deployment, sets: &sets, fresh: &fresh, questions: &questions };
+        let external = self.external_updaters(deployment, &observed).await?;
+        let mut asked = match external.is_held() {
             true => Asked::default(),
-            false => self.ask(&roll, &roles(&observed)).await?,
+            false => self.ask(&scope, &roles(&observed)).await?,
         };
         let in_place =
             asked.said(questions.is_empty() && !machines.iter().any(|machine| is_updating(machine)));
         if let Some(failure) = asked.failure {
             let obstacles = templates.obstacles;
-            return Ok(Looked { obstacles, in_place, failure: Some(failure), ..Looked::default() });
+            return Ok(Reconciled { obstacles, in_place, failure: Some(failure), ..Reconciled::default() });
         }
-        let others = self
-            .take_over(&roll, &machines, &templates, &standing, &mut observed, &mut asked.answers)
+        let external = self
+            .ask_external_updaters(
+                &scope,
+                &machines,
+                &templates,
+                &external,
+                &mut observed,
+                &mut asked.answers,
+            )
             .await?;
-        if others.wait {
-            let (obstacles, take_over, again) = (templates.obstacles, others.said, others.again);
-            return Ok(Looked { obstacles, in_place, take_over, again, ..Looked::default() });
+        if external.wait {
+            let (obstacles, external_update, again) = (templates.obstacles, external.said, external.again);
+            return Ok(Reconciled { obstacles, in_place, external_update, again, ..Reconciled::default() });
         }
         let mut plan = plan(&observed, &asked.answers);
         if let Some(blocked) = &mut plan.blocked {
-            blocked.refusals = others.refusals;
+            blocked.refusals = external.refusals;
         }
-        let mut looked = Looked {
+        let mut reconciled = Reconciled {
             blocked: plan.blocked.clone(),
             obstacles: templates.obstacles,
             new: plan.new.as_ref().map(|new| new.name.clone()),
             in_place,
-            take_over: others.said,
-            again: others.again,
-            ..Looked::default()
+            external_update: external.said,
+            again: external.again,
+            ..Reconciled::default()
         };
         // What is going to happen is told before it happens.
         if let (Said::Now(finding), false) =
-            (&looked.in_place, looked.in_place.is_told(&deployment.status.conditions))
+            (&reconciled.in_place, reconciled.in_place.is_told(&deployment.status.conditions))
         {
             context.event(deployment, EventType::Normal, CAN_UPDATE_IN_PLACE, finding.message.clone());
-            looked.wrote = true;
-            return Ok(looked);
+            reconciled.wrote = true;
+            return Ok(reconciled);
         }
         // A MachineSet whose machines cannot be made would only be in the way.
-        if plan.create.is_some() && !looked.obstacles.is_empty() {
-            return Ok(looked);
+        if plan.create.is_some() && !reconciled.obstacles.is_empty() {
+            return Ok(reconciled);
         }
-        looked.wrote = write::sets(context, deployment, &sets, &plan, &fresh).await?;
-        Ok(looked)
+        reconciled.wrote = write::sets(context, deployment, &sets, &plan, &fresh).await?;
+        Ok(reconciled)
     }
 
     /// Says what was found, whatever it was, and cleans up after a rollout that is over.
@@ -271,14 +285,14 @@ impl Deployments {
         deployment: &MachineDeployment,
         sets: &[Arc<MachineSet>],
         machines: &[Arc<Machine>],
-        looked: Result<Looked, WorkerError>,
+        reconciled: Result<Reconciled, WorkerError>,
     ) -> Result<Outcome, WorkerError> {
-        let (found, error) = match looked {
-            Ok(mut looked) => {
-                let failure = looked.failure.take();
-                (looked, failure)
+        let (found, error) = match reconciled {
+            Ok(mut reconciled) => {
+                let failure = reconciled.failure.take();
+                (reconciled, failure)
             }
-            Err(error) => (Looked::default(), Some(error)),
+            Err(error) => (Reconciled::default(), Some(error)),
         };
         let set_refs: Vec<&MachineSet> = sets.iter().map(AsRef::as_ref).collect();
         let machine_refs: Vec<&Machine> = machines.iter().map(AsRef::as_ref).collect();
@@ -292,7 +306,7 @@ impl Deployments {
             obstacles: &obstacles,
             blocked: found.blocked.as_ref(),
             in_place: &found.in_place,
-            take_over: &found.take_over,
+            external_update: &found.external_update,
             complete: error.is_none(),
             selector: selects.as_deref().unwrap_or_default(),
             now: context.now(),
@@ -318,9 +332,9 @@ impl Deployments {
         let until = deployment.spec.rollout.after.as_ref().map(|after| after.0.duration_since(context.now()));
         let wait = until.and_then(|until| Duration::try_from(until).ok()).filter(|until| !until.is_zero());
         // They say when they want to be asked again.
-        let others = found.again.map(|again| again.duration_since(context.now()));
-        let others = others.map(|until| Duration::try_from(until).unwrap_or_default().max(PACE));
-        let wait = wait.into_iter().chain(learning).chain(others).min();
+        let external = found.again.map(|again| again.duration_since(context.now()));
+        let external = external.map(|until| Duration::try_from(until).unwrap_or_default().max(PACE));
+        let wait = wait.into_iter().chain(learning).chain(external).min();
         Ok(wait.map_or_else(Outcome::done, Outcome::after).resting(rest(machines.len())))
     }
 
@@ -329,7 +343,7 @@ impl Deployments {
         context: &Context,
         deployment: &MachineDeployment,
     ) -> Result<Outcome, WorkerError> {
-        let sets = self.controlled(deployment);
+        let sets = self.controlled(deployment)?;
         if sets.is_empty() {
             let finalizers = deployment.metadata.finalizers.iter().flatten();
             if finalizers.into_iter().any(|there| there == MACHINE_DEPLOYMENT_FINALIZER) {
@@ -341,20 +355,8 @@ impl Deployments {
         for set in sets.iter().filter(|set| set.metadata.deletion_timestamp.is_none()) {
             context.writer().delete(set.as_ref()).await?;
         }
-        let machines = self.machines_of(&sets);
-        self.conclude(context, deployment, &sets, &machines, Ok(Looked::default())).await
-    }
-
-    async fn say_paused(
-        &self,
-        context: &Context,
-        deployment: &MachineDeployment,
-    ) -> Result<Outcome, WorkerError> {
-        let mut after = deployment.status.clone();
-        let paused = Finding::yes(PAUSED, reason::PAUSED);
-        condition::set(&mut after.conditions, paused, deployment.metadata.generation, context.now());
-        write_status(&context.writer(), deployment, &deployment.status, &after).await?;
-        Ok(Outcome::done())
+        let machines = self.machines_of(&sets)?;
+        self.conclude(context, deployment, &sets, &machines, Ok(Reconciled::default())).await
     }
 }
 
@@ -367,7 +369,7 @@ fn waits_for_extensions(deployment: &MachineDeployment) -> bool {
 fn leftover(set: &MachineSet) -> Leftover {
     let count = |number: Option<i32>| u32::try_from(number.unwrap_or(0)).unwrap_or(0);
     Leftover {
-        name: set.metadata.name.clone().unwrap_or_default(),
+        name: ObjectKey::of(set).name,
         spec: count(set.spec.replicas),
         status: count(set.status.replicas),
         observed: set.status.observed_generation >= set.metadata.generation,

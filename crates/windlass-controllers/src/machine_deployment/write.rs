@@ -3,9 +3,9 @@
 use serde_json::json;
 use windlass_api::cluster::{MachineDeployment, MachineSet};
 use windlass_api::names::{MACHINE_DEPLOYMENT_FIELD_MANAGER, REVISION_ANNOTATION};
-use windlass_engine::machine_set::{annotation, is_applied};
+use windlass_engine::machine_set::annotation;
 use windlass_engine::rollout::{FreshSet, Plan, SetPlan, desired_set};
-use windlass_reconcile::{Context, EventType, ObjectKey};
+use windlass_runtime::{Applied, Context, EventType, ObjectKey};
 
 use crate::worker_group::WorkerError;
 
@@ -22,12 +22,15 @@ pub(super) async fn sets(
         let existing = sets.iter().copied().find(|set| set.metadata.name.as_ref() == Some(&planned.name));
         let desired = desired_set(deployment, existing, planned, plan.limits, &fresh.hash);
         match existing {
-            None => create(context, deployment, &desired, plan).await?,
-            Some(existing) if existing.metadata.deletion_timestamp.is_some() => continue,
-            Some(existing) if is_as_planned(existing, &desired) => continue,
-            Some(_) => apply(context, deployment, &desired, planned).await?,
+            None => {
+                create(context, deployment, &desired, plan).await?;
+                wrote = true;
+            }
+            Some(existing) if existing.metadata.deletion_timestamp.is_some() => {}
+            Some(existing) => {
+                wrote |= apply(context, deployment, existing, &desired, planned).await?.is_written();
+            }
         }
-        wrote = true;
     }
     if let Some(revision) = plan.new.as_ref().and_then(|new| new.revision) {
         let revision = revision.to_string();
@@ -38,11 +41,6 @@ pub(super) async fn sets(
         }
     }
     Ok(wrote)
-}
-
-fn is_as_planned(existing: &MachineSet, desired: &MachineSet) -> bool {
-    existing.spec == desired.spec
-        && is_applied(MACHINE_DEPLOYMENT_FIELD_MANAGER, &existing.metadata, &desired.metadata)
 }
 
 async fn create(
@@ -78,25 +76,28 @@ async fn create(
 async fn apply(
     context: &Context,
     deployment: &MachineDeployment,
+    existing: &MachineSet,
     desired: &MachineSet,
     planned: &SetPlan,
-) -> Result<(), WorkerError> {
+) -> Result<Applied<MachineSet>, WorkerError> {
     let SetPlan { name, from, replicas, notes, .. } = planned;
-    let applied: Result<MachineSet, _> =
-        context.writer().apply(MACHINE_DEPLOYMENT_FIELD_MANAGER, desired).await;
-    if let Err(error) = applied {
-        if !error.is_conflict() {
-            let message = format!("Could not update MachineSet {name}: {error}");
-            context.event(deployment, EventType::Warning, "FailedUpdate", message);
+    let writer = context.writer::<MachineSet>();
+    let applied = match writer.ensure_applied(MACHINE_DEPLOYMENT_FIELD_MANAGER, existing, desired).await {
+        Ok(applied) => applied,
+        Err(error) => {
+            if !error.is_conflict() {
+                let message = format!("Could not update MachineSet {name}: {error}");
+                context.event(deployment, EventType::Warning, "FailedUpdate", message);
+            }
+            return Err(error.into());
         }
-        return Err(error.into());
-    }
-    if from != replicas {
+    };
+    if applied.is_written() && from != replicas {
         let direction = if from < replicas { "up" } else { "down" };
         let why = notes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let message =
             format!("Scaled {direction} MachineSet {name} from {from} to {replicas} replicas: {why}");
         context.event(deployment, EventType::Normal, "SuccessfulScale", message);
     }
-    Ok(())
+    Ok(applied)
 }

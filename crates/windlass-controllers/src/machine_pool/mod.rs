@@ -10,13 +10,15 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::json;
 use windlass_api::cluster::{Cluster, ContractVersionedObjectReference, MachinePool};
-use windlass_api::names::{MACHINE_POOL_FINALIZER, PAUSED_ANNOTATION};
+use windlass_api::names::MACHINE_POOL_FINALIZER;
 use windlass_engine::contract;
 use windlass_engine::machine_pool::{Decision, Deletion, NodesSeen, Observed, decide, deletion};
-use windlass_reconcile::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler, Trigger, WriteError};
+use windlass_engine::pause::Pause;
+use windlass_runtime::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler, Trigger, WriteError};
 
 use crate::external::{External, ExternalError, Externals};
-use crate::merge_patch;
+use crate::merge_patch::{self, MergePatchError};
+use crate::pause;
 use crate::references::{adopt, claim, ignore_gone, read, release};
 use crate::workload_nodes::{Silence, WorkloadNodes};
 
@@ -39,7 +41,10 @@ pub enum MachinePoolError {
     /// A write failed.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// An object of a provider could not be had.
+    /// Its status cannot be written as a patch.
+    #[error("status: {0}")]
+    Status(#[from] MergePatchError),
+    /// An object of a provider could not be read.
     #[error(transparent)]
     External(#[from] ExternalError),
 }
@@ -61,7 +66,7 @@ impl MachinePools {
             .controller("machinepool", &pools)
             .pace(PACE)
             .watches(&clusters, move |cluster: &Cluster| {
-                of_cluster(&by_cluster, &cluster.namespace().unwrap_or_default(), &cluster.name_any())
+                of_cluster(&by_cluster, &ObjectKey::of(cluster).namespace, &cluster.name_any())
             })
             .on_dynamic(move |object| referring_to(&referring, object))
             .triggered_by(&trigger)
@@ -82,7 +87,7 @@ fn referring_to(pools: &Cache<MachinePool>, object: &DynamicObject) -> Vec<Objec
     let is = |reference: &ContractVersionedObjectReference| {
         reference.kind == types.kind && reference.api_group == group && reference.name == name
     };
-    let found = pools.in_namespace(&object.namespace().unwrap_or_default()).into_iter().filter(|pool| {
+    let found = pools.in_namespace(&ObjectKey::of(object).namespace).into_iter().filter(|pool| {
         let template = &pool.spec.template.spec;
         is(&template.infrastructure_ref) || template.bootstrap.config_ref.as_ref().is_some_and(is)
     });
@@ -97,6 +102,9 @@ impl Reconciler for MachinePools {
         let pool = pool.as_ref();
         let cluster = self.clusters.get(&ObjectKey::new(&key.namespace, &pool.spec.cluster_name));
         let deleting = pool.metadata.deletion_timestamp.is_some();
+        if let Some(pause) = Pause::of(&pool.metadata, cluster.as_deref()) {
+            return Ok(pause::say(context, pool, &pool.status.conditions, pause).await?);
+        }
         match &cluster {
             // It waits for its Cluster, whose arrival is an event.
             None if !deleting => return Ok(Outcome::done()),
@@ -129,15 +137,8 @@ impl Reconciler for MachinePools {
             bootstrap: bootstrap.referenced,
             infrastructure: infrastructure.referenced,
             nodes: seen,
-            paused: is_paused(pool, cluster.as_deref()),
         };
         let decision = decide(&observed, context.now());
-        if observed.paused {
-            // Only that it is paused is said; what else was decided is for later.
-            let mut status = pool.status.clone();
-            status.conditions = decision.status.conditions;
-            return self.write_status(context, pool, &status).await.map(|()| Outcome::done());
-        }
         claim(context, pool, &pool.spec.cluster_name, bootstrap.external.as_ref()).await?;
         claim(context, pool, &pool.spec.cluster_name, infrastructure.external.as_ref()).await?;
         if deleting {
@@ -161,7 +162,7 @@ impl Reconciler for MachinePools {
 }
 
 impl MachinePools {
-    /// The Nodes of the Cluster; nothing if there is nobody to ask yet.
+    /// The Nodes of the Cluster; nothing if there is no API to ask yet.
     async fn nodes_of(&self, cluster: Option<&Cluster>) -> Option<Result<Vec<Arc<Node>>, Silence>> {
         let initialized =
             |cluster: &&Cluster| cluster.status.initialization.control_plane_initialized == Some(true);
@@ -196,7 +197,7 @@ impl MachinePools {
         pool: &MachinePool,
         status: &windlass_api::cluster::MachinePoolStatus,
     ) -> Result<(), MachinePoolError> {
-        if let Some(status) = merge_patch::between(&pool.status, status) {
+        if let Some(status) = merge_patch::between(&pool.status, status)? {
             ignore_gone(context.writer().patch_status(pool, json!({"status": status})).await)?;
         }
         Ok(())
@@ -225,9 +226,4 @@ impl MachinePools {
         }
         Ok(false)
     }
-}
-
-fn is_paused(pool: &MachinePool, cluster: Option<&Cluster>) -> bool {
-    let by_cluster = cluster.is_some_and(|cluster| cluster.spec.paused == Some(true));
-    by_cluster || pool.annotations().contains_key(PAUSED_ANNOTATION)
 }

@@ -8,13 +8,13 @@ use windlass_api::names::{
     CLONED_FROM_NAME_ANNOTATION, MACHINE_SET_FIELD_MANAGER, MACHINE_SET_METADATA_FIELD_MANAGER,
 };
 use windlass_engine::machine_set::{
-    NameParts, Parts, annotation, machine_name, new_machine, owner_reference,
+    NameParts, NamedOwner, Parts, annotation, machine_name, new_machine, owner_reference,
 };
-use windlass_reconcile::{EventType, ObjectKey};
+use windlass_runtime::{EventType, ObjectKey, uid_of};
 
 use super::machines::text;
-use super::{Look, Sets};
-use crate::external::{External, FromTemplate};
+use super::{Scope, Sets};
+use crate::external::{External, ExternalError, FromTemplate};
 use crate::worker_group::{Templates, WorkerError};
 
 /// Names of machines that were begun, with the kinds of the clones that they have already.
@@ -25,20 +25,20 @@ impl Sets {
     /// again.
     pub(super) async fn create(
         &self,
-        look: &Look<'_>,
+        scope: &Scope<'_>,
         templates: &Templates,
         count: u32,
         begun: Begun,
     ) -> Result<(), WorkerError> {
-        let Look { context, set, .. } = *look;
+        let Scope { context, set, .. } = *scope;
         let mut begun = begun.into_iter();
         for _ in 0..count {
             let (name, there) = match begun.next() {
                 Some(begun) => begun,
-                None => (self.free_name(look)?, BTreeSet::new()),
+                None => (self.free_name(scope)?, BTreeSet::new()),
             };
             let mut made = Vec::new();
-            match self.create_one(look, templates, (&name, &there), &mut made).await {
+            match self.create_one(scope, templates, (&name, &there), &mut made).await {
                 Ok(()) => {
                     context.event(
                         set,
@@ -54,13 +54,13 @@ impl Sets {
                         "FailedCreate",
                         format!("Could not create Machine {name}: {error}"),
                     );
-                    // The machine may be there although nobody said so, and would be left without its parts. If it is
-                    // not, they are found by nobody referring to them.
+                    // The machine may be there although the answer was lost, and would be left without its parts. If it is
+                    // not, they are found because nothing refers to them.
                     if matches!(&error, WorkerError::Write(lost) if lost.may_have_happened()) {
                         return Err(error);
                     }
                     for (resource, object) in made {
-                        // What is left if this fails too is found by nobody referring to it.
+                        // What is left if this fails too is found because nothing refers to it.
                         let _ = context.writer_of(&resource).delete(&object).await;
                     }
                     return Err(error);
@@ -71,15 +71,15 @@ impl Sets {
     }
 
     /// A name that no machine has. Applying to one that exists would take it over.
-    fn free_name(&self, look: &Look<'_>) -> Result<String, WorkerError> {
-        let Look { context, set, cluster } = *look;
+    fn free_name(&self, scope: &Scope<'_>) -> Result<String, WorkerError> {
+        let Scope { context, set, cluster } = *scope;
         let namespace = text(set.metadata.namespace.as_ref());
         let template = &set.spec.machine_naming.template;
         loop {
-            let random = context.name_suffix();
+            let random = context.name_suffix("Machine");
             let parts = NameParts {
                 cluster: text(cluster.metadata.name.as_ref()),
-                machine_set: text(set.metadata.name.as_ref()),
+                owner: NamedOwner::MachineSet(text(set.metadata.name.as_ref())),
                 random: &random,
             };
             let name = machine_name(Some(template), parts)?;
@@ -92,21 +92,21 @@ impl Sets {
     /// The bootstrap config first, then the infrastructure, then the machine that refers to both.
     async fn create_one(
         &self,
-        look: &Look<'_>,
+        scope: &Scope<'_>,
         templates: &Templates,
         begun: (&str, &BTreeSet<String>),
         made: &mut Vec<(ApiResource, DynamicObject)>,
     ) -> Result<(), WorkerError> {
         let name = begun.0;
         let bootstrap = match &templates.bootstrap {
-            Some(template) => Some(self.clone_part(look, template, begun, made).await?),
+            Some(template) => Some(self.clone_part(scope, template, begun, made).await?),
             None => None,
         };
         // The caller has made sure that nothing is missing.
         let Some(infrastructure) = &templates.infrastructure else { return Ok(()) };
-        let infrastructure = self.clone_part(look, infrastructure, begun, made).await?;
-        let machine = new_machine(look.set, name, Parts { bootstrap, infrastructure });
-        look.context.writer::<Machine>().apply(MACHINE_SET_FIELD_MANAGER, &machine).await?;
+        let infrastructure = self.clone_part(scope, infrastructure, begun, made).await?;
+        let machine = new_machine(scope.set, name, Parts { bootstrap, infrastructure });
+        scope.context.writer::<Machine>().apply(MACHINE_SET_FIELD_MANAGER, &machine).await?;
         Ok(())
     }
 
@@ -114,12 +114,12 @@ impl Sets {
     /// another field manager, so that they can change without its spec.
     async fn clone_part(
         &self,
-        look: &Look<'_>,
+        scope: &Scope<'_>,
         template: &External,
         (name, there): (&str, &BTreeSet<String>),
         made: &mut Vec<(ApiResource, DynamicObject)>,
     ) -> Result<ContractVersionedObjectReference, WorkerError> {
-        let Look { context, set, .. } = *look;
+        let Scope { context, set, .. } = *scope;
         let mut object = FromTemplate {
             template: &template.object,
             name,
@@ -129,11 +129,11 @@ impl Sets {
             annotations: BTreeMap::new(),
         }
         .object()?;
-        let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
-        let kind = self.externals.kind(context, &template.kind.resource.group, &kind).await?;
-        if let Some(types) = &mut object.types {
-            types.api_version.clone_from(&kind.resource.api_version);
-        }
+        let Some(types) = &mut object.types else {
+            return Err(ExternalError::NoTemplate(name.to_owned(), "it has no apiVersion and kind").into());
+        };
+        let kind = self.externals.kind(context, &template.kind.resource.group, &types.kind).await?;
+        types.api_version.clone_from(&kind.resource.api_version);
         let reference = ContractVersionedObjectReference {
             api_group: kind.resource.group.clone(),
             kind: kind.resource.kind.clone(),
@@ -146,14 +146,14 @@ impl Sets {
         Ok(reference)
     }
 
-    /// Clones that no machine refers to: somebody was killed between making them and making the machine. Clones have the
+    /// Clones that no machine refers to: the process was killed between making them and making the machine. Clones have the
     /// name of their machine. So many of them as machines are missing are to be used; the others are deleted. To begin
-    /// anew each time would come to nothing where somebody is killed again and again.
+    /// anew each time would come to nothing where the process is killed again and again.
     ///
-    /// Not to be called after machines were created in the same look.
-    pub(super) async fn begun(&self, look: &Look<'_>, missing: u32) -> Result<Begun, WorkerError> {
-        let Look { context, set, .. } = *look;
-        let (uid, namespace) = (text(set.metadata.uid.as_ref()), text(set.metadata.namespace.as_ref()));
+    /// Not to be called after machines were created in the same reconcile.
+    pub(super) async fn begun(&self, scope: &Scope<'_>, missing: u32) -> Result<Begun, WorkerError> {
+        let Scope { context, set, .. } = *scope;
+        let (uid, namespace) = (uid_of(set)?, text(set.metadata.namespace.as_ref()));
         let spec = &set.spec.template.spec;
         let templates = [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()];
         let missing = usize::try_from(missing).unwrap_or(usize::MAX);

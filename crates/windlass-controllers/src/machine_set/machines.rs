@@ -12,17 +12,17 @@ use windlass_api::names::{
 use windlass_engine::machine_set::{
     Candidate, Controller, Handover, annotation, belonging, controller_reference,
 };
-use windlass_reconcile::EventType;
+use windlass_runtime::{EventType, Incomplete, uid_of};
 
-use super::{Look, Sets};
+use super::{Scope, Sets};
 use crate::worker_group::{WorkerError, adoption, controller, select};
 
 impl Sets {
-    /// The machines that the MachineSet controls. Those that it selects and nobody controls are adopted; those that
-    /// somebody else controls are left alone, and users told.
-    pub(super) async fn belonging(&self, look: &Look<'_>) -> Result<Vec<Arc<Machine>>, WorkerError> {
-        let Look { context, set, .. } = *look;
-        let (uid, namespace) = (text(set.metadata.uid.as_ref()), text(set.metadata.namespace.as_ref()));
+    /// The machines that the MachineSet controls. Those that it selects and that have no controller are adopted; those that
+    /// have another controller are left alone, and users told.
+    pub(super) async fn belonging(&self, scope: &Scope<'_>) -> Result<Vec<Arc<Machine>>, WorkerError> {
+        let Scope { context, set, .. } = *scope;
+        let (uid, namespace) = (uid_of(set)?, text(set.metadata.namespace.as_ref()));
         let selected = select(&self.machines, namespace, &set.spec.selector)?;
         let owned = self.machines.owned_by(uid);
         let all: BTreeMap<&str, &Arc<Machine>> = owned
@@ -62,19 +62,21 @@ impl Sets {
     }
 
     /// The machines that the MachineSet controls, as they are.
-    pub(super) fn controlled(&self, set: &MachineSet) -> Vec<Arc<Machine>> {
-        let uid = text(set.metadata.uid.as_ref());
+    pub(super) fn controlled(&self, set: &MachineSet) -> Result<Vec<Arc<Machine>>, Incomplete> {
+        let uid = uid_of(set)?;
         let owned = self.machines.owned_by(uid).into_iter();
-        owned.filter(|machine| controller(&machine.metadata).is_some_and(|owner| owner.uid == uid)).collect()
+        Ok(owned
+            .filter(|machine| controller(&machine.metadata).is_some_and(|owner| owner.uid == uid))
+            .collect())
     }
 
     pub(super) async fn delete_machines(
         &self,
-        look: &Look<'_>,
+        scope: &Scope<'_>,
         machines: &[Arc<Machine>],
         names: &[String],
     ) -> Result<(), WorkerError> {
-        let Look { context, set, .. } = *look;
+        let Scope { context, set, .. } = *scope;
         for machine in named(machines, names) {
             let name = text(machine.metadata.name.as_ref());
             if let Err(error) = context.writer().delete(machine).await {
@@ -91,11 +93,11 @@ impl Sets {
     /// be counted, and are updated in place.
     pub(super) async fn hand_over(
         &self,
-        look: &Look<'_>,
+        scope: &Scope<'_>,
         machines: &[Arc<Machine>],
         handover: &Handover,
     ) -> Result<(), WorkerError> {
-        let Look { context, set, .. } = *look;
+        let Scope { context, set, .. } = *scope;
         let Some(target) = self.target(set) else { return Ok(()) };
         for machine in named(machines, &handover.machines) {
             let patch = handed_over(set, &target, machine);
@@ -114,10 +116,10 @@ fn handed_over(from: &MachineSet, to: &MachineSet, machine: &Machine) -> Value {
     let owners: Vec<_> = kept.chain([controller_reference(to)]).collect();
     let hash = to.metadata.labels.as_ref().and_then(|labels| labels.get(MACHINE_TEMPLATE_HASH_LABEL));
     let mut annotations = json!({PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: ""});
-    // What somebody else has updated already is only counted.
+    // What an external updater has updated already is only counted.
     if annotation(&from.metadata, HAND_OVER_UPDATED_MACHINES_ANNOTATION).is_none() {
         annotations[UPDATE_IN_PROGRESS_ANNOTATION] = json!("");
-        // Who updates the machine is written down with the mark: it must be known to whoever goes on after a crash.
+        // Who updates the machine is written down with the mark: it must be known after a crash.
         annotations[IN_PLACE_EXTENSIONS_ANNOTATION] =
             json!(annotation(&from.metadata, IN_PLACE_EXTENSIONS_ANNOTATION));
     }
@@ -137,6 +139,7 @@ pub(super) fn named<'a>(
     names.iter().filter_map(move |name| by_name.get(name.as_str()).copied())
 }
 
+/// A name or namespace. Every object in a cache has them, those of kinds without a namespace excepted.
 pub(super) fn text(value: Option<&String>) -> &str {
     value.map_or("", String::as_str)
 }

@@ -11,26 +11,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::ResourceExt;
 use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachineSet};
-use windlass_api::conditions::{PAUSED, reason};
 use windlass_api::names::{
     CLUSTER_NAME_LABEL, MACHINE_SET_FINALIZER, MOVE_MACHINES_TO_MACHINE_SET_ANNOTATION,
 };
-use windlass_engine::condition::{self, Finding};
 use windlass_engine::machine_set::{
     self, Hold, Observed, Replicas, StatusFacts, annotation, observe, replicas, selector,
 };
-use windlass_reconcile::{Cache, Context, EventType, Lookup, Manager, ObjectKey, Outcome, Reconciler};
+use windlass_engine::pause::Pause;
+use windlass_runtime::{
+    Cache, Context, EventType, Lookup, Manager, ObjectKey, Outcome, Reconciler, owner_reference,
+};
 
 use crate::external::Externals;
+use crate::pause;
 use crate::references::part_names;
 use crate::worker_group::{
-    Marks, PACE, Templates, WorkerError, controller, is_paused, owned_by_cluster, rest, uses_template,
-    without_finalizer, write_status,
+    Marks, PACE, Templates, WorkerError, controller, rest, uses_template, without_finalizer, write_status,
 };
-use sync::InStep;
 
-/// When checks that failed are made again. Nobody says when a control plane becomes stable.
+/// When checks that failed are made again. There is no event when a control plane becomes stable.
 const PREFLIGHT_AGAIN: Duration = Duration::from_secs(15);
 
 /// Registers the controller.
@@ -47,7 +48,6 @@ pub fn register(manager: &Manager, externals: &Externals) {
         clusters: clusters.clone(),
         deployments: manager.cache(),
         externals: externals.clone(),
-        in_step: InStep::default(),
     };
     manager
         .controller("machineset", &sets)
@@ -83,14 +83,14 @@ pub fn register(manager: &Manager, externals: &Externals) {
 
 /// The MachineSet that controls a machine, or else those that select it.
 fn interested(sets: &Cache<MachineSet>, machine: &Machine) -> Vec<ObjectKey> {
-    let namespace = machine.metadata.namespace.clone().unwrap_or_default();
+    let namespace = ObjectKey::of(machine).namespace;
     if let Some(owner) = controller(&machine.metadata) {
         let is_set = owner.kind == MachineSet::KIND;
         return is_set.then(|| ObjectKey::new(namespace, &owner.name)).into_iter().collect();
     }
-    let labels = machine.metadata.labels.clone().unwrap_or_default();
+    let labels = machine.labels();
     let selects =
-        |set: &MachineSet| selector(&set.spec.selector).is_ok_and(|selector| selector.matches(&labels));
+        |set: &MachineSet| selector(&set.spec.selector).is_ok_and(|selector| selector.matches(labels));
     let all = sets.in_namespace(&namespace).into_iter();
     all.filter(|set| selects(set)).map(|set| ObjectKey::of(set.as_ref())).collect()
 }
@@ -103,19 +103,18 @@ struct Sets {
     clusters: Cache<Cluster>,
     deployments: Cache<MachineDeployment>,
     externals: Externals,
-    in_step: InStep,
 }
 
-/// What a MachineSet is looked at with.
-struct Look<'a> {
+/// What one reconcile is about.
+struct Scope<'a> {
     context: &'a Context,
     cluster: &'a Cluster,
     set: &'a MachineSet,
 }
 
-/// What one look has led to.
+/// What one reconcile has led to.
 #[derive(Default)]
-struct Looked {
+struct Reconciled {
     obstacles: Vec<String>,
     hold: Option<Hold>,
     /// Machines that are too many and cannot go yet, a line each.
@@ -128,77 +127,84 @@ impl Reconciler for Sets {
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, WorkerError> {
         let Some(set) = self.sets.get(key) else { return Ok(Outcome::done()) };
         let cluster = self.clusters.get(&ObjectKey::new(&key.namespace, &set.spec.cluster_name));
-        if is_paused(cluster.as_deref(), &set.metadata) {
-            return self.say_paused(context, &set).await;
+        if let Some(pause) = Pause::of(&set.metadata, cluster.as_deref()) {
+            return Ok(pause::say(context, set.as_ref(), &set.status.conditions, pause).await?);
         }
         if set.metadata.deletion_timestamp.is_some() {
             return self.delete(context, &set).await;
         }
-        // It is looked at again when its Cluster turns up.
+        // It is reconciled again when its Cluster turns up.
         let Some(cluster) = cluster else { return Ok(Outcome::done()) };
         let marks = Marks {
             finalizer: MACHINE_SET_FINALIZER,
             labels: BTreeMap::from([(CLUSTER_NAME_LABEL, set.spec.cluster_name.as_str())]),
-            // One that nobody controls goes with its Cluster.
-            owner: controller(&set.metadata).is_none().then(|| owned_by_cluster(&cluster)),
+            // One without a controller goes with its Cluster.
+            owner: match controller(&set.metadata) {
+                Some(_) => None,
+                None => Some(owner_reference(cluster.as_ref())?),
+            },
         };
         if let Some(patch) = marks.missing(&set.metadata) {
             context.writer().patch(set.as_ref(), patch).await?;
             return Ok(Outcome::done());
         }
-        let look = Look { context, cluster: &cluster, set: &set };
-        let machines = self.belonging(&look).await?;
-        let looked = self.look_after(&look, &machines).await;
-        self.conclude(context, &set, &machines, looked).await
+        let scope = Scope { context, cluster: &cluster, set: &set };
+        let machines = self.belonging(&scope).await?;
+        let reconciled = self.reconcile_active(&scope, &machines).await;
+        self.conclude(context, &set, &machines, reconciled).await
     }
 }
 
 impl Sets {
-    async fn look_after(&self, look: &Look<'_>, machines: &[Arc<Machine>]) -> Result<Looked, WorkerError> {
+    async fn reconcile_active(
+        &self,
+        scope: &Scope<'_>,
+        machines: &[Arc<Machine>],
+    ) -> Result<Reconciled, WorkerError> {
         let templates =
-            Templates::read(&self.externals, look.context, look.cluster, &look.set.spec.template).await?;
-        let observed = self.observed(look, machines);
-        let preflight = self.preflight(look, &templates, &observed).await?;
-        let remediated = self.remediate(look, machines, &observed, &preflight).await;
-        self.sync(look, machines).await?;
-        // What was deleted just now is not in the list as such: who else goes is decided at the next look.
-        if remediated? || look.set.spec.replicas.is_none() {
-            return Ok(Looked { obstacles: templates.obstacles, ..Looked::default() });
+            Templates::read(&self.externals, scope.context, scope.cluster, &scope.set.spec.template).await?;
+        let observed = self.observed(scope, machines);
+        let preflight = self.preflight(scope, &templates, &observed).await?;
+        let remediated = self.remediate(scope, machines, &observed, &preflight).await;
+        self.sync(scope, machines).await?;
+        // What was deleted just now is not in the list as such: who else goes is decided at the next reconcile.
+        if remediated? || scope.set.spec.replicas.is_none() {
+            return Ok(Reconciled { obstacles: templates.obstacles, ..Reconciled::default() });
         }
-        self.start_updates(look, &templates, machines, &observed).await?;
+        self.start_updates(scope, &templates, machines, &observed).await?;
         let decided = replicas(&observed, &preflight)?;
         let missing = match &decided {
             Replicas::Create { count } if templates.obstacles.is_empty() => *count,
             _ => 0,
         };
-        let begun = self.begun(look, missing).await?;
-        let mut looked = Looked { obstacles: templates.obstacles.clone(), ..Looked::default() };
+        let begun = self.begun(scope, missing).await?;
+        let mut reconciled = Reconciled { obstacles: templates.obstacles.clone(), ..Reconciled::default() };
         match decided {
             Replicas::Settled => {}
-            Replicas::Hold { why, .. } => looked.hold = Some(why),
+            Replicas::Hold { why, .. } => reconciled.hold = Some(why),
             // Without templates nothing can be made; the condition names them.
             Replicas::Create { .. } if !templates.obstacles.is_empty() => {}
-            Replicas::Create { count } => self.create(look, &templates, count, begun).await?,
-            Replicas::Delete { machines: names } => self.delete_machines(look, machines, &names).await?,
+            Replicas::Create { count } => self.create(scope, &templates, count, begun).await?,
+            Replicas::Delete { machines: names } => self.delete_machines(scope, machines, &names).await?,
             Replicas::Move(handover) => {
-                self.delete_machines(look, machines, &handover.delete).await?;
-                self.hand_over(look, machines, &handover).await?;
-                looked.held = handover.passed_over.iter().map(ToString::to_string).collect();
+                self.delete_machines(scope, machines, &handover.delete).await?;
+                self.hand_over(scope, machines, &handover).await?;
+                reconciled.held = handover.passed_over.iter().map(ToString::to_string).collect();
             }
         }
-        Ok(looked)
+        Ok(reconciled)
     }
 
-    fn observed(&self, look: &Look<'_>, machines: &[Arc<Machine>]) -> Observed {
-        let target = self.target(look.set);
+    fn observed(&self, scope: &Scope<'_>, machines: &[Arc<Machine>]) -> Observed {
+        let target = self.target(scope.set);
         let machines: Vec<&Machine> = machines.iter().map(AsRef::as_ref).collect();
-        observe(look.set, &machines, target.as_deref(), look.context.now())
+        observe(scope.set, &machines, target.as_deref(), scope.context.now())
     }
 
     /// The MachineSet that machines are handed over to, if it exists.
     fn target(&self, set: &MachineSet) -> Option<Arc<MachineSet>> {
         let name = annotation(&set.metadata, MOVE_MACHINES_TO_MACHINE_SET_ANNOTATION)?;
-        let namespace = set.metadata.namespace.as_deref().unwrap_or_default();
+        let namespace = &ObjectKey::of(set).namespace;
         self.sets.get(&ObjectKey::new(namespace, name))
     }
 
@@ -208,11 +214,11 @@ impl Sets {
         context: &Context,
         set: &MachineSet,
         machines: &[Arc<Machine>],
-        looked: Result<Looked, WorkerError>,
+        reconciled: Result<Reconciled, WorkerError>,
     ) -> Result<Outcome, WorkerError> {
-        let (found, error) = match looked {
-            Ok(looked) => (looked, None),
-            Err(error) => (Looked::default(), Some(error)),
+        let (found, error) = match reconciled {
+            Ok(reconciled) => (reconciled, None),
+            Err(error) => (Reconciled::default(), Some(error)),
         };
         let machines: Vec<&Machine> = machines.iter().map(AsRef::as_ref).collect();
         let selects = selector(&set.spec.selector).map(|selector| selector.to_string());
@@ -243,8 +249,7 @@ impl Sets {
     }
 
     async fn delete(&self, context: &Context, set: &MachineSet) -> Result<Outcome, WorkerError> {
-        self.in_step.forget(set);
-        let machines = self.controlled(set);
+        let machines = self.controlled(set)?;
         if machines.is_empty() {
             if set.metadata.finalizers.iter().flatten().any(|there| there == MACHINE_SET_FINALIZER) {
                 let patch = without_finalizer(&set.metadata, MACHINE_SET_FINALIZER);
@@ -254,17 +259,9 @@ impl Sets {
         }
         for machine in machines.iter().filter(|machine| machine.metadata.deletion_timestamp.is_none()) {
             context.writer().delete(machine.as_ref()).await?;
-            let name = machine.metadata.name.as_deref().unwrap_or_default();
+            let name = machine.name_any();
             context.event(set, EventType::Normal, "SuccessfulDelete", format!("Deleted Machine {name}"));
         }
-        self.conclude(context, set, &machines, Ok(Looked::default())).await
-    }
-
-    async fn say_paused(&self, context: &Context, set: &MachineSet) -> Result<Outcome, WorkerError> {
-        let mut after = set.status.clone();
-        let paused = Finding::yes(PAUSED, reason::PAUSED);
-        condition::set(&mut after.conditions, paused, set.metadata.generation, context.now());
-        write_status(&context.writer(), set, &set.status, &after).await?;
-        Ok(Outcome::done())
+        self.conclude(context, set, &machines, Ok(Reconciled::default())).await
     }
 }

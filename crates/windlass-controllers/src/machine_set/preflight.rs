@@ -1,4 +1,4 @@
-//! Whether now is the time for new machines: what the checks look at.
+//! Whether now is the time for new machines: what the checks read.
 
 use windlass_api::cluster::MachineSet;
 use windlass_api::names::{BOOTSTRAP_GROUP, SKIP_PREFLIGHT_CHECKS_ANNOTATION, UPGRADE_STEP_ANNOTATION};
@@ -8,18 +8,18 @@ use windlass_engine::machine_set::{
 };
 
 use super::machines::text;
-use super::{Look, Sets};
+use super::{Scope, Sets};
 use crate::worker_group::{Templates, WorkerError};
 
 impl Sets {
-    /// The checks that fail now; nobody looks at the control plane where no machine is to be made or handed over.
+    /// The checks that fail now; the control plane is not read where no machine is to be made or handed over.
     pub(super) async fn preflight(
         &self,
-        look: &Look<'_>,
+        scope: &Scope<'_>,
         templates: &Templates,
         observed: &Observed,
     ) -> Result<Vec<Failure>, WorkerError> {
-        let Look { context, cluster, set } = *look;
+        let Scope { context, cluster, set } = *scope;
         let missing = (observed.machines.len() as u64) < u64::from(observed.replicas);
         let waiting = observed.machines.iter().any(|machine| machine.waits_for_remediation());
         if !missing && !waiting && observed.moves_to.is_none() {
@@ -31,7 +31,7 @@ impl Sets {
             return Err(WorkerError::NoControlPlane(reference.to_string()));
         };
         let control_plane = contract::control_plane(object.data(), object.kind.contract);
-        // Machines that are handed over come to have the version of whoever takes them.
+        // Machines that are handed over come to have the version of the MachineSet that takes them.
         let target = self.target(set);
         let version = version(target.as_deref().unwrap_or(set));
         let bootstrap = templates.bootstrap.as_ref().map(|template| &template.object.metadata);

@@ -9,10 +9,10 @@ use windlass_api::names::REVISION_ANNOTATION;
 use windlass_engine::condition::{self, Finding};
 use windlass_engine::machine_set::{Failure, Observed, Policy, annotation, remediation};
 use windlass_engine::rollout::amount;
-use windlass_reconcile::{EventType, ObjectKey};
+use windlass_runtime::{EventType, ObjectKey};
 
 use super::machines::text;
-use super::{Look, Sets};
+use super::{Scope, Sets};
 use crate::worker_group::{WorkerError, controller};
 
 impl Sets {
@@ -20,12 +20,12 @@ impl Sets {
     /// happens is said on the machine before it happens: the count of those under way depends on it.
     pub(super) async fn remediate(
         &self,
-        look: &Look<'_>,
+        scope: &Scope<'_>,
         machines: &[Arc<Machine>],
         observed: &Observed,
         preflight: &[Failure],
     ) -> Result<bool, WorkerError> {
-        let Look { context, set, .. } = *look;
+        let Scope { context, set, .. } = *scope;
         let deployment = controller(&set.metadata)
             .filter(|owner| owner.kind == MachineDeployment::KIND)
             .and_then(|owner| {
@@ -44,14 +44,14 @@ impl Sets {
         let said = |reason: &str, message: String| Finding::no(OWNER_REMEDIATED, reason).because(message);
         for name in &decided.cannot {
             let message = "It belongs to an old MachineSet, and goes when the rollout comes to it".to_owned();
-            self.say(look, machines, name, said(reason::CANNOT_BE_REMEDIATED, message)).await?;
+            self.say(scope, machines, name, said(reason::CANNOT_BE_REMEDIATED, message)).await?;
         }
         for (name, why) in &decided.deferred {
-            self.say(look, machines, name, said(reason::REMEDIATION_DEFERRED, why.to_string())).await?;
+            self.say(scope, machines, name, said(reason::REMEDIATION_DEFERRED, why.to_string())).await?;
         }
         for name in &decided.delete {
             let message = "Machine is being deleted".to_owned();
-            let machine = self.say(look, machines, name, said(reason::MACHINE_DELETING, message)).await?;
+            let machine = self.say(scope, machines, name, said(reason::MACHINE_DELETING, message)).await?;
             if let Some(machine) = machine {
                 context.writer().delete(machine.as_ref()).await?;
                 let message = format!("Deleted Machine {name}, a health check found it unhealthy");
@@ -63,12 +63,12 @@ impl Sets {
 
     async fn say(
         &self,
-        look: &Look<'_>,
+        scope: &Scope<'_>,
         machines: &[Arc<Machine>],
         name: &str,
         finding: Finding,
     ) -> Result<Option<Arc<Machine>>, WorkerError> {
-        let Look { context, .. } = *look;
+        let Scope { context, .. } = *scope;
         let found = machines.iter().find(|machine| machine.metadata.name.as_deref() == Some(name));
         let Some(machine) = found else { return Ok(None) };
         let mut conditions = machine.status.conditions.clone();

@@ -10,48 +10,47 @@ use windlass_api::names::{
     CLONED_FROM_GROUP_KIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, MACHINE_SET_FIELD_MANAGER,
     PENDING_ACKNOWLEDGE_MOVE_ANNOTATION, PENDING_HOOKS_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
 };
-use windlass_engine::machine_set::{
-    Observed, annotation, arrivals_to_release, updated_machine, updates_to_start, with_pending_hook,
-};
-use windlass_reconcile::{EventType, ObjectKey};
+use windlass_engine::machine_set::{Observed, arrivals_to_release, updated_machine, updates_to_start};
+use windlass_engine::pending_hooks::PendingHooks;
+use windlass_runtime::{EventType, ObjectKey};
 
 use super::machines::{named, text};
-use super::{Look, Sets};
+use super::{Scope, Sets};
 use crate::external::{External, FromTemplate};
 use crate::worker_group::{Templates, WorkerError};
 
 impl Sets {
-    /// Releases the updates of machines that arrived and were counted. Whoever stops in between leaves a machine without
+    /// Releases the updates of machines that arrived and were counted. A process that stops in between leaves a machine without
     /// its pending hook, and starts again from the first write; each can be repeated.
     pub(super) async fn start_updates(
         &self,
-        look: &Look<'_>,
+        scope: &Scope<'_>,
         templates: &Templates,
         machines: &[Arc<Machine>],
         observed: &Observed,
     ) -> Result<(), WorkerError> {
         for machine in named(machines, &arrivals_to_release(observed)) {
             let patch = json!({"metadata": {"annotations": {PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: null}}});
-            look.context.writer::<Machine>().patch_unconditionally(&ObjectKey::of(machine), patch).await?;
+            scope.context.writer::<Machine>().patch_unconditionally(&ObjectKey::of(machine), patch).await?;
         }
         let names = updates_to_start(observed);
-        // Without templates nobody knows what a machine shall be; the condition names them.
+        // Without templates the desired machine is unknown; the condition names them.
         if names.is_empty() || !templates.obstacles.is_empty() {
             return Ok(());
         }
         for machine in named(machines, &names) {
-            self.start_update(look, templates, machine).await?;
+            self.start_update(scope, templates, machine).await?;
         }
         Ok(())
     }
 
     async fn start_update(
         &self,
-        look: &Look<'_>,
+        scope: &Scope<'_>,
         templates: &Templates,
         machine: &Machine,
     ) -> Result<(), WorkerError> {
-        let Look { context, set, .. } = *look;
+        let Scope { context, set, .. } = *scope;
         let spec = &machine.spec;
         // The infrastructure first: it is what is most likely to be refused.
         for (reference, template) in [
@@ -59,14 +58,14 @@ impl Sets {
             (spec.bootstrap.config_ref.as_ref(), &templates.bootstrap),
         ] {
             if let Some((reference, template)) = reference.zip(template.as_ref()) {
-                self.rewrite(look, reference, template).await?;
+                self.rewrite(scope, reference, template).await?;
             }
         }
         let writer = context.writer::<Machine>();
         writer.apply(MACHINE_SET_FIELD_MANAGER, &updated_machine(set, machine)).await?;
-        let pending = annotation(&machine.metadata, PENDING_HOOKS_ANNOTATION);
+        let pending = PendingHooks::of(&machine.metadata).with(Hook::UpdateMachine);
         let patch = json!({"metadata": {"annotations": {
-            PENDING_HOOKS_ANNOTATION: with_pending_hook(pending, Hook::UpdateMachine),
+            PENDING_HOOKS_ANNOTATION: pending.annotation(),
             PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: null,
         }}});
         writer.patch_unconditionally(&ObjectKey::of(machine), patch).await?;
@@ -79,11 +78,11 @@ impl Sets {
     /// Writes what a template says to an object that was made from another one, and marks it.
     async fn rewrite(
         &self,
-        look: &Look<'_>,
+        scope: &Scope<'_>,
         reference: &ContractVersionedObjectReference,
         template: &External,
     ) -> Result<(), WorkerError> {
-        let Look { context, set, .. } = *look;
+        let Scope { context, set, .. } = *scope;
         let namespace = text(set.metadata.namespace.as_ref());
         let Some(part) = self.externals.get(context, namespace, reference).await? else { return Ok(()) };
         let clone = FromTemplate {

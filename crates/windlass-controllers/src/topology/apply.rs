@@ -1,66 +1,30 @@
 //! Makes what there is what it should be.
 
-use std::collections::BTreeMap;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use kube::ResourceExt;
 use kube::api::{DynamicObject, ObjectMeta};
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, MachineDeployment, MachineHealthCheck, MachinePool};
 use windlass_api::names::{
     CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION, TOPOLOGY_DRY_RUN_ANNOTATION, TOPOLOGY_FIELD_MANAGER,
     TOPOLOGY_OWNED_LABEL, UPGRADE_STEP_ANNOTATION,
 };
-use windlass_engine::intent::is_applied;
-use windlass_engine::topology::desired::{Desired, DesiredGroup, Names, TemplateChange, template_change};
-use windlass_engine::topology::{Decision, GroupAction, GroupDecision, GroupKind};
-use windlass_reconcile::{Cache, Context, EventType, ObjectKey};
+use windlass_engine::topology::desired::{
+    Desired, DesiredGroup, DesiredWorkers, Names, TemplateChange, reference, template_change,
+};
+use windlass_engine::topology::{Decision, GroupAction, GroupDecision, WorkerKind};
+use windlass_runtime::{Applied, Cache, Context, EventType, Kind, ObjectKey, Writer};
 use windlass_version::Version;
 
 use super::blueprint::{resource_of, to_value};
 use super::current::Current;
 use super::errors::TopologyError;
 
-/// What was applied last, and to what: what has not changed since need not be applied again. Losing it costs requests,
-/// nothing else.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Applied(Arc<Mutex<BTreeMap<String, (u64, u64)>>>);
-
-impl Applied {
-    fn is_known(&self, key: &str, desired: &Value, meta: &ObjectMeta) -> bool {
-        self.lock().get(key) == Some(&(hash_of(desired), fingerprint(meta)))
-    }
-
-    fn remember(&self, key: String, desired: &Value, meta: &ObjectMeta) {
-        self.lock().insert(key, (hash_of(desired), fingerprint(meta)));
-    }
-
-    fn forget(&self, key: &str) {
-        self.lock().remove(key);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, (u64, u64)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn hash_of(value: &impl serde::Serialize) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    serde_json::to_string(value).unwrap_or_default().hash(&mut hasher);
-    hasher.finish()
-}
-
-/// Changes with everything that an intent may be about: the generation counts changes of the spec.
-fn fingerprint(meta: &ObjectMeta) -> u64 {
-    hash_of(&(&meta.uid, meta.generation, &meta.labels, &meta.annotations, &meta.owner_references))
-}
-
 /// Applies the objects of one topology.
 pub(super) struct Applier<'a> {
     pub(super) context: &'a Context,
-    pub(super) applied: &'a Applied,
     pub(super) cluster: &'a Cluster,
     pub(super) current: &'a Current,
     pub(super) health_checks: &'a Cache<MachineHealthCheck>,
@@ -90,22 +54,16 @@ impl Applier<'_> {
     /// Everything else, in an order in which nothing refers to what is not there.
     pub(super) async fn all(&self, mut desired: Desired, decision: &Decision) -> Result<(), TopologyError> {
         let current = self.current.infrastructure.as_deref();
-        self.object(current, &desired.infrastructure, None).await?;
+        self.provided(current, &desired.infrastructure, None).await?;
         self.control_plane(&mut desired, decision).await?;
         self.references(&desired).await?;
-        let control_plane = desired.control_plane.pointer("/metadata/name").and_then(Value::as_str);
         let check = desired.control_plane_health_check.as_ref();
-        self.health_check(control_plane.unwrap_or_default(), check).await?;
+        self.health_check(&reference(&desired.control_plane).name, check).await?;
         self.leaving(decision).await?;
         for group in desired.workers {
-            let kind = match group.object.get("kind").and_then(Value::as_str) {
-                Some(kind) if kind == MachinePool::KIND => GroupKind::MachinePool,
-                _ => GroupKind::MachineDeployment,
-            };
-            let decided = decision
-                .workers
-                .iter()
-                .find(|decided| decided.id.kind == kind && decided.topology_name == group.topology_name);
+            let decided = decision.workers.iter().find(|decided| {
+                decided.id.kind == group.kind() && decided.topology_name == group.topology_name
+            });
             if let Some(decided) = decided {
                 self.group(group, decided).await?;
             }
@@ -131,23 +89,18 @@ impl Applier<'_> {
         let from = current.and_then(|current| current.data.pointer("/spec/version")).and_then(Value::as_str);
         let to = decision.control_plane.version.to_string();
         let change = from.filter(|from| *from != to).map(|from| format!("from {from} to {to}"));
-        self.object(current, &desired.control_plane, change).await
+        self.provided(current, &desired.control_plane, change).await
     }
 
     /// The Cluster refers to its parts and has the labels of a topology.
     async fn references(&self, desired: &Desired) -> Result<(), TopologyError> {
-        let reference = |object: &Value| {
-            let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-            let group = text("/apiVersion").split_once('/').map_or("", |(group, _)| group);
-            json!({"apiGroup": group, "kind": text("/kind"), "name": text("/metadata/name")})
-        };
         let (infrastructure, control_plane) =
             (reference(&desired.infrastructure), reference(&desired.control_plane));
         let spec = &self.cluster.spec;
         let labels = self.cluster.labels();
         let name = self.cluster.name_any();
-        if json!(spec.infrastructure_ref) == infrastructure
-            && json!(spec.control_plane_ref) == control_plane
+        if spec.infrastructure_ref.as_ref() == Some(&infrastructure)
+            && spec.control_plane_ref.as_ref() == Some(&control_plane)
             && labels.get(CLUSTER_NAME_LABEL) == Some(&name)
             && labels.contains_key(TOPOLOGY_OWNED_LABEL)
         {
@@ -169,70 +122,74 @@ impl Applier<'_> {
         if matches!(decided.action, GroupAction::CreateLater(_)) {
             return Ok(());
         }
-        let name =
-            group.object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let current = self.current_group(decided.id.kind, &group.topology_name);
-        let is_leaving =
-            current.as_ref().is_some_and(|current| current.metadata.deletion_timestamp.is_some());
-        if decided.may_be_written() && !is_leaving {
-            match decided.id.kind {
-                GroupKind::MachineDeployment => {
-                    self.template(&mut group.bootstrap, Some(&group.topology_name)).await?;
-                    self.template(&mut group.infrastructure, Some(&group.topology_name)).await?;
-                    for (template, pointer) in [
-                        (&group.bootstrap, "/spec/template/spec/bootstrap/configRef/name"),
-                        (&group.infrastructure, "/spec/template/spec/infrastructureRef/name"),
-                    ] {
-                        let name = template.pointer("/metadata/name").cloned().unwrap_or_default();
-                        if let Some(reference) = group.object.pointer_mut(pointer) {
-                            *reference = name;
-                        }
-                    }
+        let change = match &decided.action {
+            GroupAction::Upgrade { from } => Some(format!("from {from} to {}", decided.version)),
+            _ => None,
+        };
+        let is_leaving = self.group_metadata(&group).is_some_and(|meta| meta.deletion_timestamp.is_some());
+        let is_written = decided.may_be_written() && !is_leaving;
+        if is_written {
+            self.parts(&mut group).await?;
+        }
+        let entry = &group.topology_name;
+        match group.workers {
+            DesiredWorkers::MachineDeployment { object, health_check } => {
+                if is_written {
+                    let current = self.current.machine_deployments.get(entry);
+                    self.own(current.map(Arc::as_ref), object.as_ref(), change).await?;
                 }
-                GroupKind::MachinePool => {
-                    for part in [&group.bootstrap, &group.infrastructure] {
-                        let cache = self.context.watch(&resource_of(part)).await?;
-                        let found = cache.get(&key_of(part));
-                        self.object(found.as_deref(), part, None).await?;
-                    }
+                self.health_check(&object.name_any(), health_check.as_deref()).await
+            }
+            DesiredWorkers::MachinePool(object) if is_written => {
+                let current = self.current.machine_pools.get(entry);
+                self.own(current.map(Arc::as_ref), object.as_ref(), change).await
+            }
+            DesiredWorkers::MachinePool(_) => Ok(()),
+        }
+    }
+
+    fn group_metadata(&self, group: &DesiredGroup) -> Option<&ObjectMeta> {
+        let entry = &group.topology_name;
+        match group.kind() {
+            WorkerKind::MachineDeployment => Some(&self.current.machine_deployments.get(entry)?.metadata),
+            WorkerKind::MachinePool => Some(&self.current.machine_pools.get(entry)?.metadata),
+        }
+    }
+
+    /// Bootstrap and infrastructure of a group. Templates that are replaced have other names from then on.
+    async fn parts(&self, group: &mut DesiredGroup) -> Result<(), TopologyError> {
+        match group.kind() {
+            WorkerKind::MachineDeployment => {
+                for part in [&mut group.bootstrap, &mut group.infrastructure] {
+                    self.template(part, Some(&group.topology_name)).await?;
+                }
+                group.refer_to_parts();
+            }
+            WorkerKind::MachinePool => {
+                for part in [&group.bootstrap, &group.infrastructure] {
+                    let cache = self.context.watch(&resource_of(part)).await?;
+                    let found = cache.get(&key_of(part));
+                    self.provided(found.as_deref(), part, None).await?;
                 }
             }
-            let change = match &decided.action {
-                GroupAction::Upgrade { from } => Some(format!("from {from} to {}", decided.version)),
-                _ => None,
-            };
-            self.object(current.as_ref(), &group.object, change).await?;
-        }
-        if decided.id.kind == GroupKind::MachineDeployment {
-            self.health_check(&name, group.health_check.as_ref()).await?;
         }
         Ok(())
     }
 
-    fn current_group(&self, kind: GroupKind, entry: &str) -> Option<DynamicObject> {
-        let value = match kind {
-            GroupKind::MachineDeployment => {
-                serde_json::to_value(self.current.machine_deployments.get(entry)?.as_ref())
-            }
-            GroupKind::MachinePool => serde_json::to_value(self.current.machine_pools.get(entry)?.as_ref()),
-        };
-        serde_json::from_value(value.ok()?).ok()
-    }
-
     /// Deletes groups that are not in the topology. Nothing holds that back.
     async fn leaving(&self, decision: &Decision) -> Result<(), TopologyError> {
-        let is_left = |kind: GroupKind, entry: &str| {
+        let is_left = |kind: WorkerKind, entry: &str| {
             !decision.workers.iter().any(|group| group.id.kind == kind && group.topology_name == entry)
         };
         for (entry, group) in &self.current.machine_deployments {
-            if is_left(GroupKind::MachineDeployment, entry) && group.metadata.deletion_timestamp.is_none() {
+            if is_left(WorkerKind::MachineDeployment, entry) && group.metadata.deletion_timestamp.is_none() {
                 self.health_check(&group.name_any(), None).await?;
                 self.context.writer::<MachineDeployment>().delete(group.as_ref()).await?;
                 self.event("TopologyDelete", format!("Deleted MachineDeployment {}", group.name_any()));
             }
         }
         for (entry, group) in &self.current.machine_pools {
-            if is_left(GroupKind::MachinePool, entry) && group.metadata.deletion_timestamp.is_none() {
+            if is_left(WorkerKind::MachinePool, entry) && group.metadata.deletion_timestamp.is_none() {
                 self.context.writer::<MachinePool>().delete(group.as_ref()).await?;
                 self.event("TopologyDelete", format!("Deleted MachinePool {}", group.name_any()));
             }
@@ -240,16 +197,15 @@ impl Applier<'_> {
         Ok(())
     }
 
-    async fn health_check(&self, name: &str, desired: Option<&Value>) -> Result<(), TopologyError> {
-        let key = ObjectKey::new(self.cluster.namespace().unwrap_or_default(), name);
+    async fn health_check(
+        &self,
+        name: &str,
+        desired: Option<&MachineHealthCheck>,
+    ) -> Result<(), TopologyError> {
+        let key = ObjectKey::new(ObjectKey::of(self.cluster).namespace, name);
         let current = self.health_checks.get(&key);
         match (desired, current) {
-            (Some(desired), current) => {
-                let value = current.as_deref().map(serde_json::to_value).and_then(Result::ok);
-                let current: Option<DynamicObject> =
-                    value.and_then(|value| serde_json::from_value(value).ok());
-                self.object(current.as_ref(), desired, None).await
-            }
+            (Some(desired), current) => self.own(current.as_deref(), desired, None).await,
             (None, Some(current)) if current.labels().contains_key(TOPOLOGY_OWNED_LABEL) => {
                 self.context.writer::<MachineHealthCheck>().delete(current.as_ref()).await?;
                 Ok(())
@@ -258,44 +214,53 @@ impl Applier<'_> {
         }
     }
 
-    /// Applies an object, unless it is known to be as it should be.
-    async fn object(
+    /// Applies an object of one of our own kinds.
+    async fn own<K>(
+        &self,
+        current: Option<&K>,
+        desired: &K,
+        version_change: Option<String>,
+    ) -> Result<(), TopologyError>
+    where
+        K: Kind + Resource<DynamicType = ()> + Serialize,
+    {
+        self.object(&self.context.writer::<K>(), &K::kind(&()), current, desired, version_change).await
+    }
+
+    /// Applies an object of a provider.
+    async fn provided(
         &self,
         current: Option<&DynamicObject>,
         desired: &Value,
         version_change: Option<String>,
     ) -> Result<(), TopologyError> {
         let resource = resource_of(desired);
-        let id = format!("{}/{}", resource.kind, key_of(desired));
-        let mut intent = desired.clone();
-        if let Some(current) = current {
-            if self.applied.is_known(&id, desired, &current.metadata) {
-                return Ok(());
-            }
-            // After a restart nothing is known, but the object tells. Were it written again all the same, a process
-            // that dies after a few writes would never get further than those.
-            if is_applied(TOPOLOGY_FIELD_MANAGER, &to_value(current), desired) {
-                self.applied.remember(id, desired, &current.metadata);
-                return Ok(());
-            }
-            // With the uid, an object that was deleted in the meantime is not created anew.
-            intent["metadata"]["uid"] = json!(current.metadata.uid);
-        } else {
-            self.applied.forget(&id);
+        let writer = self.context.writer_of(&resource);
+        self.object(&writer, &resource.kind, current, desired, version_change).await
+    }
+
+    /// Applies an object, unless it is up to date.
+    async fn object<K: Kind + Serialize>(
+        &self,
+        writer: &Writer<K>,
+        kind: &str,
+        current: Option<&K>,
+        desired: &impl Serialize,
+        version_change: Option<String>,
+    ) -> Result<(), TopologyError> {
+        let Some(current) = current else {
+            let created = writer.apply(TOPOLOGY_FIELD_MANAGER, desired).await?;
+            self.event("TopologyCreate", format!("Created {kind} {}", created.name_any()));
+            return Ok(());
+        };
+        let applied = writer.ensure_applied(TOPOLOGY_FIELD_MANAGER, current, desired).await?;
+        let Applied::Written(written) = applied else { return Ok(()) };
+        let name = written.name_any();
+        if let Some(change) = version_change {
+            self.event("TopologyUpdate", format!("Updated {kind} {name} with version change {change}"));
+        } else if current.meta().generation != written.meta().generation {
+            self.event("TopologyUpdate", format!("Updated {kind} {name}"));
         }
-        let written = self.context.writer_of(&resource).apply(TOPOLOGY_FIELD_MANAGER, &intent).await?;
-        let (kind, name) = (&resource.kind, written.name_any());
-        match (current, version_change) {
-            (None, _) => self.event("TopologyCreate", format!("Created {kind} {name}")),
-            (Some(_), Some(change)) => {
-                self.event("TopologyUpdate", format!("Updated {kind} {name} with version change {change}"));
-            }
-            (Some(current), None) if current.metadata.generation != written.metadata.generation => {
-                self.event("TopologyUpdate", format!("Updated {kind} {name}"));
-            }
-            (Some(_), None) => {}
-        }
-        self.applied.remember(id, desired, &written.metadata);
         Ok(())
     }
 
@@ -304,17 +269,16 @@ impl Applier<'_> {
         let resource = resource_of(desired);
         let cache = self.context.watch(&resource).await?;
         let Some(current) = cache.get(&key_of(desired)) else {
-            return self.object(None, desired, None).await;
+            return self.provided(None, desired, None).await;
         };
-        let id = format!("{}/{}", resource.kind, key_of(desired));
-        if self.applied.is_known(&id, desired, &current.metadata) {
+        let writer = self.context.writer_of(&resource);
+        if writer.is_applied(TOPOLOGY_FIELD_MANAGER, &current, desired)? {
             return Ok(());
         }
         let mut intent = desired.clone();
         intent["metadata"]["uid"] = json!(current.metadata.uid);
-        // Whoever refuses changes of templates lets this pass.
+        // Webhooks that refuse changes of templates let this pass.
         intent["metadata"]["annotations"][TOPOLOGY_DRY_RUN_ANNOTATION] = json!("");
-        let writer = self.context.writer_of(&resource);
         let dry = writer.dry_run_apply(TOPOLOGY_FIELD_MANAGER, &intent).await?;
         let mut dry = to_value(&dry);
         if let Some(annotations) = dry.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
@@ -322,24 +286,24 @@ impl Applier<'_> {
         }
         match template_change(&to_value(&current), &dry) {
             TemplateChange::None => {
-                self.applied.remember(id, desired, &current.metadata);
+                writer.note_applied(TOPOLOGY_FIELD_MANAGER, &current, desired)?;
                 Ok(())
             }
-            TemplateChange::Metadata => self.object(Some(current.as_ref()), desired, None).await,
+            TemplateChange::Metadata => self.provided(Some(current.as_ref()), desired, None).await,
             TemplateChange::Spec => {
                 let name = self.fresh_name(entry)?;
                 desired["metadata"]["name"] = json!(name);
-                self.object(None, desired, None).await
+                self.provided(None, desired, None).await
             }
         }
     }
 
     fn fresh_name(&self, entry: Option<&str>) -> Result<String, TopologyError> {
         let cluster = self.cluster.name_any();
-        let mut source = || self.context.name_suffix();
+        let mut source = |what: &str| self.context.name_suffix(what);
         let mut names = Names::new(&cluster, &mut source);
         let name = match entry {
-            Some(entry) => names.of_group(None, "", "machineDeployment", entry),
+            Some(entry) => names.of_group(None, "", WorkerKind::MachineDeployment, entry),
             None => names.of_cluster(None, ""),
         };
         Ok(name.map_err(windlass_engine::topology::desired::BuildError::from)?)

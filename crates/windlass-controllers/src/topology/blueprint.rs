@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use serde_json::Value;
 use windlass_api::cluster::{ClusterClass, TemplateReference};
+use windlass_engine::topology::WorkerKind;
 use windlass_engine::topology::desired::{Blueprint, GroupBlueprint};
-use windlass_reconcile::{Context, ObjectKey};
+use windlass_runtime::{Context, ObjectKey};
 
 use super::errors::TopologyError;
 use crate::external::plural;
@@ -19,25 +20,18 @@ pub(super) async fn load(context: &Context, class: &ClusterClass) -> Result<Blue
         Some(machines) => Some(reader.template(&machines.template_ref).await?),
         None => None,
     };
-    let mut machine_deployments = BTreeMap::new();
-    for group in &spec.workers.machine_deployments {
-        let bootstrap = reader.template(&group.bootstrap.template_ref).await?;
-        let infrastructure = reader.template(&group.infrastructure.template_ref).await?;
-        machine_deployments.insert(group.class.clone(), GroupBlueprint { bootstrap, infrastructure });
-    }
-    let mut machine_pools = BTreeMap::new();
-    for group in &spec.workers.machine_pools {
-        let bootstrap = reader.template(&group.bootstrap.template_ref).await?;
-        let infrastructure = reader.template(&group.infrastructure.template_ref).await?;
-        machine_pools.insert(group.class.clone(), GroupBlueprint { bootstrap, infrastructure });
+    let mut workers = BTreeMap::new();
+    for (key, [bootstrap, infrastructure]) in worker_templates(class) {
+        let bootstrap = reader.template(bootstrap).await?;
+        let infrastructure = reader.template(infrastructure).await?;
+        workers.insert(key, GroupBlueprint { bootstrap, infrastructure });
     }
     Ok(Blueprint {
         class: class.clone(),
         infrastructure: reader.template(&spec.infrastructure.template_ref).await?,
         control_plane: reader.template(&spec.control_plane.template_ref).await?,
         control_plane_machines,
-        machine_deployments,
-        machine_pools,
+        workers,
     })
 }
 
@@ -45,21 +39,26 @@ pub(super) async fn load(context: &Context, class: &ClusterClass) -> Result<Blue
 pub(super) fn references(class: &ClusterClass) -> impl Iterator<Item = &TemplateReference> {
     let spec = &class.spec;
     let machines = spec.control_plane.machine_infrastructure.iter().map(|machines| &machines.template_ref);
-    let deployments = spec
-        .workers
-        .machine_deployments
-        .iter()
-        .flat_map(|group| [&group.bootstrap.template_ref, &group.infrastructure.template_ref]);
-    let pools = spec
-        .workers
-        .machine_pools
-        .iter()
-        .flat_map(|group| [&group.bootstrap.template_ref, &group.infrastructure.template_ref]);
     [&spec.infrastructure.template_ref, &spec.control_plane.template_ref]
         .into_iter()
         .chain(machines)
-        .chain(deployments)
-        .chain(pools)
+        .chain(worker_templates(class).flat_map(|(_, templates)| templates))
+}
+
+/// The templates of every class of workers: of the bootstrap, and of the infrastructure.
+fn worker_templates(
+    class: &ClusterClass,
+) -> impl Iterator<Item = ((WorkerKind, String), [&TemplateReference; 2])> {
+    let workers = &class.spec.workers;
+    let deployments = workers.machine_deployments.iter().map(|group| {
+        let templates = [&group.bootstrap.template_ref, &group.infrastructure.template_ref];
+        ((WorkerKind::MachineDeployment, group.class.clone()), templates)
+    });
+    let pools = workers.machine_pools.iter().map(|group| {
+        let templates = [&group.bootstrap.template_ref, &group.infrastructure.template_ref];
+        ((WorkerKind::MachinePool, group.class.clone()), templates)
+    });
+    deployments.chain(pools)
 }
 
 struct Reader<'a> {
@@ -70,12 +69,12 @@ struct Reader<'a> {
 impl Reader<'_> {
     async fn template(&self, reference: &TemplateReference) -> Result<Value, TopologyError> {
         let cache = self.context.watch(&resource(&reference.api_version, &reference.kind)).await?;
-        let namespace = self.class.metadata.namespace.as_deref().unwrap_or_default();
+        let namespace = &ObjectKey::of(self.class).namespace;
         match cache.get(&ObjectKey::new(namespace, &reference.name)) {
             Some(template) => Ok(to_value(&template)),
             None => Err(TopologyError::NoTemplate {
                 template: format!("{} {namespace}/{}", reference.kind, reference.name),
-                class: self.class.metadata.name.clone().unwrap_or_default(),
+                class: ObjectKey::of(self.class).name,
             }),
         }
     }
@@ -93,7 +92,7 @@ pub(super) fn resource_of(object: &Value) -> ApiResource {
     resource(text("apiVersion"), text("kind"))
 }
 
-/// An object of any kind as JSON.
+/// An object of a provider as JSON.
 pub(super) fn to_value(object: &DynamicObject) -> Value {
     // A DynamicObject is JSON with names; it does not fail to be written as such.
     serde_json::to_value(object).unwrap_or_default()

@@ -10,8 +10,9 @@ use windlass_api::cluster::{
 use windlass_api::conditions::VARIABLES_READY;
 use windlass_api::hooks::DiscoverVariablesRequest;
 use windlass_engine::condition::{self, Finding};
+use windlass_engine::pause::Pause;
 use windlass_hooks::HookClient;
-use windlass_reconcile::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler, WriteError};
+use windlass_runtime::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler, WriteError};
 
 use crate::extension_config::Extensions;
 
@@ -55,7 +56,7 @@ impl ClassController {
             self.extensions.warm_up().await;
             let request =
                 DiscoverVariablesRequest { settings: external.settings.clone(), ..Default::default() };
-            let namespace = class.namespace().unwrap_or_default();
+            let namespace = ObjectKey::of(class).namespace;
             let answer = self.hooks.discover_variables(handler, &namespace, &request).await;
             let answer = answer.map_err(|error| format!("patch {:?}: {error}", patch.name))?;
             let Some(response) = answer.given() else {
@@ -92,7 +93,7 @@ impl Reconciler for ClassController {
 
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, WriteError> {
         let Some(class) = self.classes.get(key) else { return Ok(Outcome::done()) };
-        if class.metadata.deletion_timestamp.is_some() {
+        if class.metadata.deletion_timestamp.is_some() || Pause::of(&class.metadata, None).is_some() {
             return Ok(Outcome::done());
         }
         let (variables, finding, outcome) = match self.discover(&class).await {

@@ -13,17 +13,17 @@ use windlass_api::conditions::CONTROL_PLANE_INITIALIZED;
 use windlass_api::hooks::Hook;
 use windlass_api::names::{
     BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX, CLUSTER_NAME_LABEL, DEFER_UPGRADE_ANNOTATION,
-    HOLD_UPGRADE_SEQUENCE_ANNOTATION, PENDING_HOOKS_ANNOTATION, TOPOLOGY_DEPLOYMENT_NAME_LABEL,
-    TOPOLOGY_OWNED_LABEL, TOPOLOGY_POOL_NAME_LABEL, UPGRADE_CONCURRENCY_ANNOTATION, UPGRADE_STEP_ANNOTATION,
+    HOLD_UPGRADE_SEQUENCE_ANNOTATION, PENDING_HOOKS_ANNOTATION, TOPOLOGY_OWNED_LABEL,
+    UPGRADE_CONCURRENCY_ANNOTATION, UPGRADE_STEP_ANNOTATION,
 };
 use windlass_engine::topology::desired::{Blueprint, CurrentNames, GroupNames};
 use windlass_engine::topology::{
-    ControlPlane, GroupKind, GroupObject, MachineVersions, Observed, PendingHooks, PlanSource, PoolMembers,
-    WorkerGroup,
+    ControlPlane, GroupObject, MachineVersions, Observed, PendingHooks, PlanSource, PoolMembers, WorkerGroup,
+    WorkerKind,
 };
 use windlass_engine::{condition, contract};
 use windlass_plan::Source;
-use windlass_reconcile::{Cache, Context};
+use windlass_runtime::{Cache, Context, ObjectKey};
 use windlass_version::Version;
 
 use super::blueprint::resource;
@@ -58,7 +58,7 @@ impl Current {
         cluster: &Cluster,
         blueprint: &Blueprint,
     ) -> Result<Self, TopologyError> {
-        let namespace = cluster.namespace().unwrap_or_default();
+        let namespace = ObjectKey::of(cluster).namespace;
         let class = &blueprint.class.spec;
         let owned: BTreeMap<String, String> = [
             (CLUSTER_NAME_LABEL.to_owned(), cluster.name_any()),
@@ -96,36 +96,29 @@ impl Current {
             }
         };
         let control_plane_machines = control_plane.as_ref().and_then(machines_reference);
-        let machine_deployments = by_entry(
-            GroupKind::MachineDeployment,
-            TOPOLOGY_DEPLOYMENT_NAME_LABEL,
-            caches.machine_deployments.labelled(&namespace, &owned),
-        )?;
-        let machine_pools = by_entry(
-            GroupKind::MachinePool,
-            TOPOLOGY_POOL_NAME_LABEL,
-            caches.machine_pools.labelled(&namespace, &owned),
-        )?;
+        let machine_deployments =
+            by_entry(WorkerKind::MachineDeployment, caches.machine_deployments.labelled(&namespace, &owned))?;
+        let machine_pools =
+            by_entry(WorkerKind::MachinePool, caches.machine_pools.labelled(&namespace, &owned))?;
         Ok(Self { infrastructure, control_plane, control_plane_machines, machine_deployments, machine_pools })
     }
 
     /// The names to keep.
     pub(super) fn names(&self) -> CurrentNames {
         let name = |object: &DynamicObject| object.metadata.name.clone();
+        let deployments = self.machine_deployments.iter().map(|(entry, group)| {
+            let key = (WorkerKind::MachineDeployment, entry.clone());
+            (key, group_names(group.name_any(), &group.spec.template))
+        });
+        let pools = self.machine_pools.iter().map(|(entry, group)| {
+            let key = (WorkerKind::MachinePool, entry.clone());
+            (key, group_names(group.name_any(), &group.spec.template))
+        });
         CurrentNames {
             infrastructure: self.infrastructure.as_deref().and_then(name),
             control_plane: self.control_plane.as_ref().and_then(|found| name(&found.object)),
             control_plane_machines: self.control_plane_machines.as_ref().map(|found| found.name.clone()),
-            machine_deployments: self
-                .machine_deployments
-                .iter()
-                .map(|(entry, group)| (entry.clone(), group_names(group.name_any(), &group.spec.template)))
-                .collect(),
-            machine_pools: self
-                .machine_pools
-                .iter()
-                .map(|(entry, group)| (entry.clone(), group_names(group.name_any(), &group.spec.template)))
-                .collect(),
+            workers: deployments.chain(pools).collect(),
         }
     }
 
@@ -161,7 +154,7 @@ impl Current {
                 let object = self.machine_deployments.get(&entry.name);
                 let object = object.map(|object| deployment(object, caches)).transpose()?;
                 observed.workers.push(group(
-                    GroupKind::MachineDeployment,
+                    WorkerKind::MachineDeployment,
                     &entry.name,
                     &entry.metadata,
                     object,
@@ -170,7 +163,7 @@ impl Current {
             for entry in &topology.workers.machine_pools {
                 let object = self.machine_pools.get(&entry.name);
                 let object = object.map(|object| pool(object, step.as_ref())).transpose()?;
-                observed.workers.push(group(GroupKind::MachinePool, &entry.name, &entry.metadata, object));
+                observed.workers.push(group(WorkerKind::MachinePool, &entry.name, &entry.metadata, object));
             }
         }
         self.leaving(caches, step.as_ref(), &mut observed)?;
@@ -184,22 +177,22 @@ impl Current {
         step: Option<&Version>,
         observed: &mut Observed,
     ) -> Result<(), TopologyError> {
-        let known = |kind: GroupKind, observed: &Observed| -> BTreeSet<String> {
+        let known = |kind: WorkerKind, observed: &Observed| -> BTreeSet<String> {
             let of_kind = observed.workers.iter().filter(|group| group.kind == kind);
             of_kind.map(|group| group.topology_name.clone()).collect()
         };
         let (deployments, pools) =
-            (known(GroupKind::MachineDeployment, observed), known(GroupKind::MachinePool, observed));
+            (known(WorkerKind::MachineDeployment, observed), known(WorkerKind::MachinePool, observed));
         for (entry, object) in
             self.machine_deployments.iter().filter(|(entry, _)| !deployments.contains(*entry))
         {
             let object = Some(deployment(object, caches)?);
-            let group = group(GroupKind::MachineDeployment, entry, &TemplateMeta::default(), object);
+            let group = group(WorkerKind::MachineDeployment, entry, &TemplateMeta::default(), object);
             observed.workers.push(WorkerGroup { in_topology: false, ..group });
         }
         for (entry, object) in self.machine_pools.iter().filter(|(entry, _)| !pools.contains(*entry)) {
             let object = Some(pool(object, step)?);
-            let group = group(GroupKind::MachinePool, entry, &TemplateMeta::default(), object);
+            let group = group(WorkerKind::MachinePool, entry, &TemplateMeta::default(), object);
             observed.workers.push(WorkerGroup { in_topology: false, ..group });
         }
         Ok(())
@@ -239,13 +232,12 @@ fn machines_reference(control_plane: &External) -> Option<ContractVersionedObjec
 }
 
 fn by_entry<K: kube::Resource<DynamicType = ()>>(
-    kind: GroupKind,
-    label: &str,
+    kind: WorkerKind,
     objects: Vec<Arc<K>>,
 ) -> Result<BTreeMap<String, Arc<K>>, TopologyError> {
     let mut groups: BTreeMap<String, Arc<K>> = BTreeMap::new();
     for object in objects {
-        let Some(entry) = object.labels().get(label).cloned() else { continue };
+        let Some(entry) = object.labels().get(kind.entry_label()).cloned() else { continue };
         if let Some(other) = groups.get(&entry) {
             return Err(TopologyError::Twice {
                 entry: format!("{kind} {entry}"),
@@ -267,7 +259,7 @@ fn group_names(name: String, template: &MachineTemplateSpec) -> GroupNames {
 }
 
 fn group(
-    kind: GroupKind,
+    kind: WorkerKind,
     topology_name: &str,
     metadata: &TemplateMeta,
     object: Option<GroupObject>,
@@ -296,9 +288,9 @@ fn control_plane(found: &External) -> Result<ControlPlane, TopologyError> {
 }
 
 fn deployment(object: &MachineDeployment, caches: &Caches) -> Result<GroupObject, TopologyError> {
-    let version = group_version(GroupKind::MachineDeployment, &object.name_any(), &object.spec.template)?;
+    let version = group_version(WorkerKind::MachineDeployment, &object.name_any(), &object.spec.template)?;
     let selector = object.spec.selector.match_labels.clone().unwrap_or_default();
-    let namespace = object.namespace().unwrap_or_default();
+    let namespace = ObjectKey::of(object).namespace;
     let machines = caches.machines.labelled(&namespace, &selector);
     let upgrading = version.as_ref().is_some_and(|version| {
         machines.iter().any(|machine| {
@@ -320,7 +312,7 @@ fn step_of_workers(observed: &Observed) -> Option<Version> {
 }
 
 fn pool(object: &MachinePool, step: Option<&Version>) -> Result<GroupObject, TopologyError> {
-    let version = group_version(GroupKind::MachinePool, &object.name_any(), &object.spec.template)?;
+    let version = group_version(WorkerKind::MachinePool, &object.name_any(), &object.spec.template)?;
     let count = |replicas: Option<i32>| replicas.and_then(|replicas| usize::try_from(replicas).ok());
     let running = object.status.versions.iter().filter_map(|running| {
         Some((Version::parse(&running.version).ok()?, count(running.replicas).unwrap_or_default()))
@@ -332,7 +324,7 @@ fn pool(object: &MachinePool, step: Option<&Version>) -> Result<GroupObject, Top
 }
 
 fn group_version(
-    kind: GroupKind,
+    kind: WorkerKind,
     name: &str,
     template: &MachineTemplateSpec,
 ) -> Result<Option<Version>, TopologyError> {

@@ -1,7 +1,7 @@
 //! Why a topology could not be reconciled.
 
 use windlass_engine::topology::desired::BuildError;
-use windlass_reconcile::{WatchKindError, WriteError};
+use windlass_runtime::{WatchKindError, WriteError};
 use windlass_version::ParseError;
 
 use super::patches::ExternalPatchError;
@@ -91,7 +91,7 @@ pub enum TopologyError {
 }
 
 impl TopologyError {
-    /// Whether somebody else has written in between: the next reconcile sees it.
+    /// Whether another client has written in between: the next reconcile sees it.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Write(error) if error.is_conflict())
     }

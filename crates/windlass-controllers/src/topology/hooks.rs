@@ -1,6 +1,7 @@
 //! Hooks: from a call that was decided on to the request of its hook, and from the answer back.
 
-use windlass_api::Object;
+use std::sync::OnceLock;
+
 use windlass_api::cluster::{Cluster, ClusterClass};
 use windlass_api::hooks::{
     AfterClusterUpgrade, AfterClusterUpgradeRequest, AfterControlPlaneInitialized,
@@ -11,6 +12,7 @@ use windlass_api::hooks::{
     BeforeWorkersUpgradeRequest, GenerateUpgradePlanRequest, GenerateUpgradePlanResponse, Hook, HookType,
     RetryResponse, UpgradePlan, UpgradeStep,
 };
+use windlass_api::object::{Object, ObjectError};
 use windlass_engine::topology::{HookAnswer, HookCall, Observed, Plan, PlanQuery, PlanSource};
 use windlass_hooks::cache::{BlockingKey, ObjectKey};
 use windlass_hooks::{Answer, HookClient};
@@ -20,23 +22,31 @@ use windlass_version::Version;
 /// Calls hooks about one Cluster.
 pub(super) struct ClusterHooks<'a> {
     client: &'a HookClient,
-    namespace: String,
-    cluster: Object,
+    cluster: &'a Cluster,
+    /// The Cluster as extensions see it, made when the first hook is called: most reconciles call none.
+    sent: OnceLock<Result<Object, ObjectError>>,
 }
 
 impl<'a> ClusterHooks<'a> {
-    pub(super) fn new(client: &'a HookClient, cluster: &Cluster) -> Self {
-        Self {
-            client,
-            namespace: cluster.metadata.namespace.clone().unwrap_or_default(),
-            // A Cluster is JSON; it does not fail to be written as such.
-            cluster: Object::from_typed(cluster).unwrap_or_default().for_hook_request(),
-        }
+    pub(super) const fn new(client: &'a HookClient, cluster: &'a Cluster) -> Self {
+        Self { client, cluster, sent: OnceLock::new() }
+    }
+
+    fn sent(&self) -> Result<&Object, String> {
+        let sent = self.sent.get_or_init(|| Object::from_typed(self.cluster).map(Object::for_hook_request));
+        sent.as_ref().map_err(|error| format!("the Cluster cannot be sent to extensions: {error}"))
+    }
+
+    fn namespace(&self) -> &str {
+        self.cluster.metadata.namespace.as_deref().unwrap_or_default()
     }
 
     /// Calls a hook, unless a handler asked to wait and the time is not over.
     pub(super) async fn call(&self, call: &HookCall) -> HookAnswer {
-        let cluster = self.cluster.clone();
+        let cluster = match self.sent() {
+            Ok(cluster) => cluster.clone(),
+            Err(error) => return HookAnswer::Failed { error },
+        };
         let text = |version: &Option<Version>| version.as_ref().map(Version::to_string).unwrap_or_default();
         let (from_kubernetes_version, to_kubernetes_version) = (text(&call.from), text(&call.to));
         // Hooks that come after something are told what was reached.
@@ -56,7 +66,7 @@ impl<'a> ClusterHooks<'a> {
             Hook::BeforeClusterCreate => ask!(BeforeClusterCreate, BeforeClusterCreateRequest { cluster }),
             Hook::AfterControlPlaneInitialized => {
                 let request = AfterControlPlaneInitializedRequest { cluster, ..Default::default() };
-                match self.client.call_all::<AfterControlPlaneInitialized>(&self.namespace, &request).await {
+                match self.client.call_all::<AfterControlPlaneInitialized>(self.namespace(), &request).await {
                     Ok(_) => HookAnswer::Passed,
                     Err(error) => HookAnswer::Failed { error: error.to_string() },
                 }
@@ -108,16 +118,29 @@ impl<'a> ClusterHooks<'a> {
     where
         H: HookType<Response: RetryResponse>,
     {
-        let key = BlockingKey::new::<H>(ObjectKey::of(&self.cluster), call.versions());
+        let key = BlockingKey::new::<H>(self.key(), call.versions());
         match self.client.call_all_unless_waiting::<H>(&key, &request).await {
             Err(error) => HookAnswer::Failed { error: error.to_string() },
             Ok(answers) => match answers.wait() {
                 None => HookAnswer::Passed,
                 Some(wait) => HookAnswer::Blocked {
                     retry_after_seconds: wait.retry_after_seconds,
+                    interval_seconds: wait.interval_seconds,
+                    handlers: wait.handlers,
                     message: wait.message,
                 },
             },
+        }
+    }
+
+    fn key(&self) -> ObjectKey {
+        let metadata = &self.cluster.metadata;
+        let string = |value: &Option<String>| value.clone().unwrap_or_default();
+        ObjectKey {
+            kind: Cluster::KIND.to_owned(),
+            namespace: string(&metadata.namespace),
+            name: string(&metadata.name),
+            uid: string(&metadata.uid),
         }
     }
 
@@ -132,14 +155,18 @@ impl<'a> ClusterHooks<'a> {
         let Some(query) = PlanQuery::of(observed) else {
             return PlanSource::Known(Source::OneMinor);
         };
+        let cluster = match self.sent() {
+            Ok(cluster) => cluster.clone(),
+            Err(error) => return PlanSource::Unavailable(error),
+        };
         let request = GenerateUpgradePlanRequest::new(
-            self.cluster.clone(),
+            cluster,
             query.control_plane.to_string(),
             query.workers.as_ref().map(Version::to_string),
             query.target.to_string(),
         );
         let validate = |response: &GenerateUpgradePlanResponse| Plan::check(observed, given(response));
-        match self.client.upgrade_plan(handler, &self.namespace, &request, validate).await {
+        match self.client.upgrade_plan(handler, self.namespace(), &request, validate).await {
             Ok(Answer::Given(response)) => PlanSource::Known(given(&response)),
             Ok(Answer::Ignored(failure)) => {
                 PlanSource::Unavailable(format!("handler {handler:?} did not answer: {failure}"))
@@ -153,4 +180,31 @@ fn given(response: &GenerateUpgradePlanResponse) -> Source {
     let versions =
         |steps: &[UpgradeStep]| -> Vec<String> { steps.iter().map(|step| step.version.clone()).collect() };
     Source::given(versions(&response.control_plane_upgrades), versions(&response.workers_upgrades))
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_hooks::transport::{HttpsTransport, boxed};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_cluster_is_serialised_once_and_only_when_a_hook_is_called() {
+        let mut cluster = Cluster::default();
+        cluster.metadata.name = Some("c1".to_owned());
+        let client = HookClient::builder(boxed(HttpsTransport::new())).build();
+        client.registry().mark_warm();
+        let hooks = ClusterHooks::new(&client, &cluster);
+        let observed = Observed::new(Version::new(1, 31, 0));
+        let source = hooks.source(&ClusterClass::default(), &observed).await;
+        assert_eq!(source, PlanSource::Known(Source::OneMinor));
+        assert!(hooks.sent.get().is_none(), "no hook was called");
+
+        let call = HookCall::bare(Hook::BeforeClusterCreate);
+        assert_eq!(hooks.call(&call).await, HookAnswer::Passed);
+        let sent: *const Object = hooks.sent().unwrap();
+        assert_eq!(hooks.call(&call).await, HookAnswer::Passed);
+        assert!(std::ptr::eq(sent, hooks.sent().unwrap()), "it was serialised again");
+        assert_eq!(hooks.sent().unwrap().name(), Some("c1"));
+    }
 }

@@ -9,10 +9,10 @@ use windlass_api::hooks::{
     PatchError as DocumentError, PatchType, ValidateTopology, ValidateTopologyRequest,
     ValidateTopologyRequestItem,
 };
-use windlass_apimachinery::patch::{JsonPatch, JsonPatchError, merge_patch};
 use windlass_engine::topology::desired::{BuildError, Inputs, PatchVariables, TemplateItem, Templates};
 use windlass_hooks::{Answer, CallError, HookClient};
-use windlass_reconcile::Context;
+use windlass_patch::{Dialect, JsonPatch, JsonPatchError, merge_patch};
+use windlass_runtime::{Context, ObjectKey};
 
 use super::errors::TopologyError;
 
@@ -134,7 +134,7 @@ impl Caller<'_> {
             items: items.collect(),
             ..Default::default()
         };
-        let answer = self.hooks.call_one::<GeneratePatches>(handler, self.namespace(), &request).await;
+        let answer = self.hooks.call_one::<GeneratePatches>(handler, &self.namespace(), &request).await;
         let Answer::Given(response) = answer.map_err(|error| failed(patch, error))? else { return Ok(()) };
         for answered in &response.items {
             let Some(index) = uids.iter().position(|uid| *uid == answered.uid) else {
@@ -182,12 +182,12 @@ impl Caller<'_> {
             items: items.collect(),
             ..Default::default()
         };
-        let answer = self.hooks.call_one::<ValidateTopology>(handler, self.namespace(), &request).await;
+        let answer = self.hooks.call_one::<ValidateTopology>(handler, &self.namespace(), &request).await;
         answer.map(|_| ()).map_err(|error| failed(patch, error))
     }
 
-    fn namespace(&self) -> &str {
-        self.inputs.cluster.metadata.namespace.as_deref().unwrap_or_default()
+    fn namespace(&self) -> String {
+        ObjectKey::of(self.inputs.cluster).namespace
     }
 
     fn values(&self) -> &[windlass_api::cluster::ClusterVariable] {
@@ -197,10 +197,7 @@ impl Caller<'_> {
 
     /// A random UUID (version 4), new in every request: nothing may depend on it.
     fn uid(&self) -> String {
-        let bits = self.context.random(|random| random.u128(..));
-        let bits = (bits & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
-        let hex = format!("{bits:032x}");
-        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+        self.context.uuid("request")
     }
 }
 
@@ -217,8 +214,10 @@ fn sent(item: &TemplateItem) -> Object {
 fn patched(template: &Value, answered: &GeneratePatchesResponseItem) -> Result<Value, PatchProblem> {
     let document = answered.patch.to_json()?;
     match &answered.patch_type {
-        PatchType::JsonPatch => Ok(JsonPatch::parse(&document)?.apply(template)?),
-        PatchType::JsonMergePatch => merge_patch(template, &document).map_err(|_| PatchProblem::TooDeep),
+        PatchType::JsonPatch => Ok(JsonPatch::parse(Dialect::ClusterApi, &document)?.apply(template)?),
+        PatchType::JsonMergePatch => {
+            merge_patch::apply(template, &document).map_err(|_| PatchProblem::TooDeep)
+        }
         other => Err(PatchProblem::Type(other.to_string())),
     }
 }

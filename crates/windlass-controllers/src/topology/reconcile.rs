@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::json;
@@ -11,17 +12,18 @@ use windlass_api::cluster::{
 };
 use windlass_api::conditions::VARIABLES_READY;
 use windlass_api::hooks::Hook;
-use windlass_api::names::{CLUSTER_NAME_LABEL, OK_TO_DELETE_ANNOTATION, PAUSED_ANNOTATION};
+use windlass_api::names::{CLUSTER_NAME_LABEL, OK_TO_DELETE_ANNOTATION};
 use windlass_engine::condition;
+use windlass_engine::pause::Pause;
 use windlass_engine::topology::desired::{Desired, Inputs};
 use windlass_engine::topology::{
-    Decision, HeldByHook, HookAnswer, HookAnswers, HookCall, Next, NoPath, Observed,
-    Outcome as TopologyOutcome, WaitingOn, decide,
+    Decision, HookAnswer, HookAnswers, HookCall, Next, NoPath, Observed, Outcome as TopologyOutcome, decide,
 };
+use windlass_engine::waiting::{HeldByHook, WaitingOn};
 use windlass_hooks::HookClient;
-use windlass_reconcile::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler};
+use windlass_runtime::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler};
 
-use super::apply::{Applied, Applier};
+use super::apply::Applier;
 use super::blueprint;
 use super::class::ClassController;
 use super::current::{Caches, Current};
@@ -40,7 +42,6 @@ pub struct TopologyController {
     caches: Caches,
     hooks: HookClient,
     extensions: Extensions,
-    applied: Applied,
 }
 
 /// Registers the controllers of topologies and of classes.
@@ -66,7 +67,6 @@ pub fn register(manager: &Manager, hooks: HookClient, externals: Externals, exte
         },
         hooks,
         extensions,
-        applied: Applied::default(),
     };
     let (all, all_of_templates) = (clusters.clone(), clusters.clone());
     let known_classes = classes.clone();
@@ -96,7 +96,7 @@ fn versions(machine: &Machine) -> (String, Option<String>) {
 
 fn cluster_of<K: kube::Resource>(object: &K) -> Vec<ObjectKey> {
     let name = object.labels().get(CLUSTER_NAME_LABEL);
-    let namespace = object.namespace().unwrap_or_default();
+    let namespace = ObjectKey::of(object).namespace;
     name.map(|name| ObjectKey::new(namespace, name)).into_iter().collect()
 }
 
@@ -116,7 +116,7 @@ fn users_of_template(
     clusters: &Cache<Cluster>,
     template: &DynamicObject,
 ) -> Vec<ObjectKey> {
-    let (namespace, name) = (template.namespace().unwrap_or_default(), template.name_any());
+    let (namespace, name) = (ObjectKey::of(template).namespace, template.name_any());
     let kind = template.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
     let refers = |class: &ClusterClass| {
         blueprint::references(class).any(|reference| reference.kind == kind && reference.name == name)
@@ -127,11 +127,8 @@ fn users_of_template(
 
 fn class_key(cluster: &Cluster) -> Option<ObjectKey> {
     let class = &cluster.spec.topology.as_ref()?.class_ref;
-    let namespace = if class.namespace.is_empty() {
-        cluster.namespace().unwrap_or_default()
-    } else {
-        class.namespace.clone()
-    };
+    let namespace =
+        if class.namespace.is_empty() { ObjectKey::of(cluster).namespace } else { class.namespace.clone() };
     Some(ObjectKey::new(namespace, &class.name))
 }
 
@@ -141,10 +138,8 @@ impl Reconciler for TopologyController {
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, TopologyError> {
         let Some(cluster) = self.clusters.get(key) else { return Ok(Outcome::done()) };
         let Some(topology) = &cluster.spec.topology else { return Ok(Outcome::done()) };
-        let (by_spec, by_annotation) =
-            (cluster.spec.paused == Some(true), cluster.annotations().contains_key(PAUSED_ANNOTATION));
-        if by_spec || by_annotation {
-            status::write(context, &cluster, &TopologyOutcome::Paused { by_spec, by_annotation }).await?;
+        if let Some(pause) = Pause::of(&cluster.metadata, Some(&cluster)) {
+            status::write(context, &cluster, &TopologyOutcome::Paused(pause)).await?;
             return Ok(Outcome::done());
         }
         self.extensions.warm_up().await;
@@ -155,7 +150,7 @@ impl Reconciler for TopologyController {
             Ok((observed, decision)) => {
                 let outcome = TopologyOutcome::Decided { observed: &observed, decision: &decision };
                 status::write(context, &cluster, &outcome).await?;
-                after(&decision)
+                after(&decision, context.now())
             }
             Err(error) if error.is_conflict() => Err(error),
             Err(error) => {
@@ -166,8 +161,8 @@ impl Reconciler for TopologyController {
     }
 }
 
-/// When to look again. What failed is tried again with growing delays; for what waits, an event comes.
-fn after(decision: &Decision) -> Result<Outcome, TopologyError> {
+/// When to reconcile again. What failed is tried again with growing delays; for what waits, an event comes.
+fn after(decision: &Decision, now: Timestamp) -> Result<Outcome, TopologyError> {
     // A path that does not exist comes with a change of the class or the Cluster, not by trying again.
     let is_refused = |waiting: &&WaitingOn| matches!(waiting, WaitingOn::Path(NoPath::Refused(_)));
     let failures = decision.failures();
@@ -176,10 +171,7 @@ fn after(decision: &Decision) -> Result<Outcome, TopologyError> {
     if !failures.is_empty() {
         return Err(TopologyError::Held(failures.join("; ")));
     }
-    Ok(match decision.retry_after_seconds() {
-        Some(seconds) => Outcome::after(Duration::from_secs(seconds.into())),
-        None => Outcome::done(),
-    })
+    Ok(decision.retry_after(now).map_or_else(Outcome::done, Outcome::after))
 }
 
 impl TopologyController {
@@ -214,7 +206,7 @@ impl TopologyController {
         let names = current.names();
         let inputs =
             Inputs { cluster: &cluster, blueprint: &blueprint, current: &names, decision: &decision };
-        let mut names = || context.name_suffix();
+        let mut names = |what: &str| context.name_suffix(what);
         let desired = if patches::are_external(&class) {
             let mut templates = Desired::templates(inputs, &mut names)?;
             patches::apply(context, &self.hooks, inputs, &mut templates).await?;
@@ -222,13 +214,8 @@ impl TopologyController {
         } else {
             Desired::build(inputs, &mut names)?
         };
-        let applier = Applier {
-            context,
-            applied: &self.applied,
-            cluster: &cluster,
-            current: &current,
-            health_checks: &self.health_checks,
-        };
+        let applier =
+            Applier { context, cluster: &cluster, current: &current, health_checks: &self.health_checks };
         applier.marks(&decision).await?;
         applier.all(desired, &decision).await?;
         Ok((observed, decision))
@@ -267,14 +254,16 @@ impl TopologyController {
                 context.writer::<Cluster>().patch_unconditionally(&key, patch).await?;
                 Ok(Outcome::done())
             }
-            HookAnswer::Blocked { retry_after_seconds, message } => {
-                let waiting = WaitingOn::Hook(HeldByHook {
+            HookAnswer::Blocked { retry_after_seconds, interval_seconds, handlers, message } => {
+                let waiting = WaitingOn::Hook(Box::new(HeldByHook {
                     hook: Hook::BeforeClusterDelete,
                     from: None,
                     to: None,
+                    handlers,
                     message,
                     retry_after_seconds,
-                });
+                    interval_seconds,
+                }));
                 status::write(context, cluster, &TopologyOutcome::Deleting { waiting: Some(&waiting) })
                     .await?;
                 Ok(Outcome::after(Duration::from_secs(retry_after_seconds.into())))

@@ -4,12 +4,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, MachinesStatus, UpgradePlanVersion};
-use windlass_api::conditions::TOPOLOGY_RECONCILED;
-use windlass_api::metadata::ConditionStatus;
-use windlass_api::names::TOPOLOGY_FIELD_MANAGER;
+use windlass_api::conditions::{ConditionStatus, TOPOLOGY_RECONCILED};
+use windlass_api::names::{TOPOLOGY_FIELD_MANAGER, WAITING_ON_ANNOTATION};
 use windlass_engine::condition::{self, Finding};
 use windlass_engine::topology::{Outcome, Plan, TopologyReconciled};
-use windlass_reconcile::{Context, WriteError};
+use windlass_engine::waiting::Wait;
+use windlass_runtime::{Context, EventType, ObjectKey, WriteError};
 use windlass_version::Version;
 
 /// Writes the condition and, if it is known, the plan. Nothing is written that is there already.
@@ -18,6 +18,7 @@ pub(super) async fn write(
     cluster: &Cluster,
     outcome: &Outcome<'_>,
 ) -> Result<(), WriteError> {
+    keep_wait(context, cluster, outcome).await?;
     let TopologyReconciled { status, reason, message } = TopologyReconciled::of(outcome);
     let status = if status { ConditionStatus::True } else { ConditionStatus::False };
     let finding = Finding::new(TOPOLOGY_RECONCILED, status, reason).because(message);
@@ -48,6 +49,25 @@ pub(super) async fn write(
         },
     });
     context.writer::<Cluster>().apply_status(TOPOLOGY_FIELD_MANAGER, &intent).await?;
+    Ok(())
+}
+
+/// Keeps what the topology waits on, if that has changed, and tells when a new wait begins. It is written before the
+/// condition: after a crash in between, the wait that the next reconcile finds has begun when it was kept.
+async fn keep_wait(context: &Context, cluster: &Cluster, outcome: &Outcome<'_>) -> Result<(), WriteError> {
+    if !outcome.tells_waiting() {
+        return Ok(());
+    }
+    let annotations = cluster.metadata.annotations.as_ref();
+    let (on, kept) = (outcome.waiting(), Wait::read(annotations));
+    let wait = on.as_ref().map(|on| Wait::of(on, kept.as_ref(), context.now()));
+    let Some(value) = Wait::change(wait.as_ref(), annotations) else { return Ok(()) };
+    let patch = json!({"metadata": {"uid": cluster.uid(), "annotations": {WAITING_ON_ANNOTATION: value}}});
+    context.writer::<Cluster>().patch_unconditionally(&ObjectKey::of(cluster), patch).await?;
+    if let Some(on) = on.filter(|on| !kept.is_some_and(|kept| kept.is_on(on))) {
+        let event = if on.is_failure() { EventType::Warning } else { EventType::Normal };
+        context.event(cluster, event, on.reason(), on.sentence().to_string());
+    }
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Templates that nobody uses any more.
+//! Templates that are not used any more.
 //!
 //! A change of what machines are made from makes a new template. The one before is needed as long as a MachineSet may
 //! create machines from it. One that was created before a crash, and never referred to, is not needed at all. Both are
@@ -10,7 +10,7 @@ use kube::ResourceExt;
 use windlass_api::cluster::{Cluster, ContractVersionedObjectReference, MachineSet};
 use windlass_api::names::{CLUSTER_NAME_LABEL, TOPOLOGY_OWNED_LABEL};
 use windlass_engine::topology::desired::Blueprint;
-use windlass_reconcile::{Cache, Context};
+use windlass_runtime::{Cache, Context, ObjectKey};
 
 use super::blueprint::{references, resource};
 use super::current::Current;
@@ -25,7 +25,7 @@ pub(super) async fn sweep(
     blueprint: &Blueprint,
     current: &Current,
 ) -> Result<(), TopologyError> {
-    let namespace = cluster.namespace().unwrap_or_default();
+    let namespace = ObjectKey::of(cluster).namespace;
     let of_cluster: BTreeMap<String, String> = [(CLUSTER_NAME_LABEL.to_owned(), cluster.name_any())].into();
     let mut owned = of_cluster.clone();
     owned.insert(TOPOLOGY_OWNED_LABEL.to_owned(), String::new());

@@ -8,7 +8,9 @@ use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::infrastructure::DevMachine;
 use windlass_controllers::certificates::{Pair, Purpose, secret};
 
-use crate::world::{NAMESPACE, World};
+use windlass_testkit::NAMESPACE;
+
+use crate::world::World;
 
 #[tokio::test(start_paused = true)]
 async fn machines_come_up_one_after_the_other() {
@@ -119,7 +121,8 @@ async fn nothing_happens_while_it_is_paused() {
     let patch = json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": ""}}});
     world.create_control_plane(json!({"replicas": 1})).await;
     world.patch(patch).await;
-    world.until("it says so", async || world.condition("Paused").await == "True Paused").await;
+    let paused = "True Paused KubeadmControlPlane has the cluster.x-k8s.io/paused annotation";
+    world.until("it says so", async || world.condition("Paused").await == paused).await;
     world.patch(json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}})).await;
     world.settled(1).await;
     assert_eq!(world.condition("Paused").await, "False NotPaused");

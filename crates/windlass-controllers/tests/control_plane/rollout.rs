@@ -121,10 +121,10 @@ async fn kubeadm_and_kube_proxy_follow_the_version() {
         .until("it is replaced", async || world.names().await.iter().all(|name| !before.contains(name)))
         .await;
     world.settled(1).await;
-    let maps: Api<ConfigMap> = Api::namespaced(world.workload.clone(), "kube-system");
+    let maps: Api<ConfigMap> = Api::namespaced(world.workload().clone(), "kube-system");
     let configuration = maps.get("kubeadm-config").await.unwrap().data.unwrap();
     assert_eq!(configuration["ClusterConfiguration"], "kubernetesVersion: v1.33.0\nclusterName: c1\n");
-    let sets: Api<DaemonSet> = Api::namespaced(world.workload.clone(), "kube-system");
+    let sets: Api<DaemonSet> = Api::namespaced(world.workload().clone(), "kube-system");
     let proxy = sets.get("kube-proxy").await.unwrap().spec.unwrap().template.spec.unwrap();
     assert_eq!(proxy.containers[0].image.as_deref(), Some("registry.k8s.io/kube-proxy:v1.33.0"));
 }

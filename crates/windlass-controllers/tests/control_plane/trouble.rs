@@ -8,7 +8,7 @@ use serde_json::json;
 use windlass_api::bootstrap::KubeadmConfig;
 use windlass_api::cluster::Machine;
 use windlass_api::infrastructure::DevMachine;
-use windlass_reconcile::WriteFault;
+use windlass_runtime::WriteFault;
 
 use crate::world::World;
 

@@ -30,15 +30,15 @@ fn group_spec() -> Value {
 async fn infrastructure(world: &World) {
     let spec =
         json!({"backend": {"inMemory": {}}, "controlPlaneEndpoint": {"host": "10.0.0.1", "port": 6443}});
-    world.create::<DevCluster>("c1", json!({"finalizers": [HELD]}), spec).await;
+    world.create_named::<DevCluster>("c1", json!({"finalizers": [HELD]}), spec).await;
     let status = json!({"initialization": {"provisioned": true}, "failureDomains": [{"name": "a", "controlPlane": true}]});
-    world.report::<DevCluster>("c1", status).await;
+    world.patch_status::<DevCluster>("c1", status).await;
 }
 
 async fn control_plane(world: &World) {
     let template = json!({"spec": {"infrastructureRef": {"apiGroup": "i.x", "kind": "T", "name": "t"}}});
     let spec = json!({"version": "v1.33.0", "replicas": 3, "machineTemplate": template});
-    world.create::<KubeadmControlPlane>("c1", json!({"finalizers": [HELD]}), spec).await;
+    world.create_named::<KubeadmControlPlane>("c1", json!({"finalizers": [HELD]}), spec).await;
     let status = json!({
         "initialization": {"controlPlaneInitialized": true}, "replicas": 3, "availableReplicas": 2,
         "versions": [{"version": "v1.32.0", "replicas": 2}, {"version": "v1.33.0", "replicas": 1}],
@@ -47,13 +47,13 @@ async fn control_plane(world: &World) {
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }],
     });
-    world.report::<KubeadmControlPlane>("c1", status).await;
+    world.patch_status::<KubeadmControlPlane>("c1", status).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_comes_up_as_its_parts_do_in_whatever_order_they_are_created() {
     let world = World::start().await;
-    world.create::<Cluster>("c1", json!({}), spec()).await;
+    world.create_named::<Cluster>("c1", json!({}), spec()).await;
     world.settle().await;
     let cluster: Cluster = world.get("c1").await;
     assert_eq!(cluster.status.phase, Some(ClusterPhase::Provisioning));
@@ -89,7 +89,7 @@ async fn a_paused_cluster_says_so_and_does_nothing_else() {
     let world = World::start().await;
     let mut paused = spec();
     paused["paused"] = true.into();
-    world.create::<Cluster>("c1", json!({}), paused).await;
+    world.create_named::<Cluster>("c1", json!({}), paused).await;
     infrastructure(&world).await;
     world.settle().await;
     let cluster: Cluster = world.get("c1").await;
@@ -107,7 +107,7 @@ async fn a_paused_cluster_says_so_and_does_nothing_else() {
 #[tokio::test(start_paused = true)]
 async fn a_cluster_goes_in_order_and_takes_nothing_foreign_with_it() {
     let world = World::start().await;
-    let cluster: Cluster = world.create("c1", json!({}), spec()).await;
+    let cluster: Cluster = world.create_named("c1", json!({}), spec()).await;
     infrastructure(&world).await;
     control_plane(&world).await;
     let owner = json!([{
@@ -115,11 +115,11 @@ async fn a_cluster_goes_in_order_and_takes_nothing_foreign_with_it() {
     }]);
     let labels = json!({"cluster.x-k8s.io/cluster-name": "c1"});
     let metadata = json!({"finalizers": [HELD], "labels": labels, "ownerReferences": owner});
-    world.create::<MachineDeployment>("md", metadata, group_spec()).await;
+    world.create_named::<MachineDeployment>("md", metadata, group_spec()).await;
     let foreign = json!({"labels": labels, "finalizers": [HELD]});
-    world.create::<MachineSet>("foreign", foreign.clone(), group_spec()).await;
+    world.create_named::<MachineSet>("foreign", foreign.clone(), group_spec()).await;
     world
-        .create::<Machine>(
+        .create_named::<Machine>(
             "other",
             json!({"labels": {"cluster.x-k8s.io/cluster-name": "c2"}}),
             machine_spec(),
@@ -162,7 +162,7 @@ async fn a_managed_cluster_stays_until_the_hook_has_passed() {
     let world = World::start().await;
     let mut managed = spec();
     managed["topology"] = json!({"classRef": {"name": "k"}, "version": "v1.33.0"});
-    world.create::<Cluster>("c1", json!({}), managed).await;
+    world.create_named::<Cluster>("c1", json!({}), managed).await;
     infrastructure(&world).await;
     world.settle().await;
     world.delete::<Cluster>("c1").await;

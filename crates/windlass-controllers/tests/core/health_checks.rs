@@ -4,7 +4,9 @@ use windlass_api::cluster::{Cluster, Machine, MachineHealthCheck};
 use crate::world::{World, owners, said};
 
 async fn initialized_cluster(world: &World) {
-    world.create::<Cluster>("c1", json!({}), json!({"controlPlaneEndpoint": {"host": "h", "port": 1}})).await;
+    world
+        .create_named::<Cluster>("c1", json!({}), json!({"controlPlaneEndpoint": {"host": "h", "port": 1}}))
+        .await;
     // Without a control plane object, the first control plane Machine that is a Node makes the Cluster initialized.
     let labels = json!({"cluster.x-k8s.io/cluster-name": "c1", "cluster.x-k8s.io/control-plane": ""});
     machine(world, "cp", labels, Some("cp")).await;
@@ -19,9 +21,9 @@ async fn machine(world: &World, name: &str, labels: Value, node: Option<&str>) {
         "clusterName": "c1", "version": "v1.33.0", "bootstrap": {"dataSecretName": "s"},
         "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachine", "name": "x"},
     });
-    world.create::<Machine>(name, json!({"labels": labels}), spec).await;
+    world.create_named::<Machine>(name, json!({"labels": labels}), spec).await;
     if let Some(node) = node {
-        world.report::<Machine>(name, json!({"nodeRef": {"name": node}})).await;
+        world.patch_status::<Machine>(name, json!({"nodeRef": {"name": node}})).await;
     }
 }
 
@@ -37,7 +39,7 @@ async fn check(world: &World, remediation: Value) {
             "unhealthyNodeConditions": [{"type": "Ready", "status": "False", "timeoutSeconds": 300}],
         },
     });
-    world.create::<MachineHealthCheck>("check", json!({}), spec).await;
+    world.create_named::<MachineHealthCheck>("check", json!({}), spec).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,38 +8,40 @@ use crate::world::{World, owners, said};
 #[tokio::test(start_paused = true)]
 async fn a_pool_comes_up_by_contract_is_counted_by_its_nodes_and_goes_in_order() {
     let world = World::start().await;
-    world.create::<Cluster>("c1", json!({}), json!({"controlPlaneEndpoint": {"host": "h", "port": 1}})).await;
+    world
+        .create_named::<Cluster>("c1", json!({}), json!({"controlPlaneEndpoint": {"host": "h", "port": 1}}))
+        .await;
     let labels = json!({"cluster.x-k8s.io/cluster-name": "c1", "cluster.x-k8s.io/control-plane": ""});
     let machine = json!({
         "clusterName": "c1", "bootstrap": {"dataSecretName": "s"},
         "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachine", "name": "x"},
     });
-    world.create::<Machine>("cp", json!({"labels": labels}), machine).await;
-    world.report::<Machine>("cp", json!({"nodeRef": {"name": "cp"}})).await;
+    world.create_named::<Machine>("cp", json!({"labels": labels}), machine).await;
+    world.patch_status::<Machine>("cp", json!({"nodeRef": {"name": "cp"}})).await;
     let spec = json!({"clusterName": "c1", "replicas": 2, "template": {"spec": {
         "clusterName": "c1", "version": "v1.33.0",
         "bootstrap": {"configRef": {"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": "p"}},
         "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachinePool", "name": "p"},
     }}});
-    world.create::<MachinePool>("p", json!({}), spec).await;
+    world.create_named::<MachinePool>("p", json!({}), spec).await;
     world.settle().await;
     let pool: MachinePool = world.get("p").await;
     assert_eq!(pool.status.phase, Some(MachinePoolPhase::Pending));
     assert_eq!(owners(&pool), [("Cluster c1".to_owned(), false)]);
 
     let held = json!({"finalizers": ["test.io/held"]});
-    world.create::<KubeadmConfig>("p", held.clone(), json!({})).await;
+    world.create_named::<KubeadmConfig>("p", held.clone(), json!({})).await;
     world
-        .report::<KubeadmConfig>(
+        .patch_status::<KubeadmConfig>(
             "p",
             json!({"initialization": {"dataSecretCreated": true}, "dataSecretName": "d"}),
         )
         .await;
     let infrastructure =
         json!({"providerIDList": ["id://a", "id://b"], "template": {"backend": {"inMemory": {}}}});
-    world.create::<DevMachinePool>("p", held, infrastructure).await;
+    world.create_named::<DevMachinePool>("p", held, infrastructure).await;
     world
-        .report::<DevMachinePool>("p", json!({"initialization": {"provisioned": true}, "replicas": 2}))
+        .patch_status::<DevMachinePool>("p", json!({"initialization": {"provisioned": true}, "replicas": 2}))
         .await;
     world.node("a", "v1.33.0", true).await;
     world.node("b", "v1.32.0", false).await;
@@ -73,4 +75,30 @@ async fn a_pool_comes_up_by_contract_is_counted_by_its_nodes_and_goes_in_order()
     world.settle().await;
     assert!(world.is_gone::<MachinePool>("p").await);
     assert_eq!(world.failing(), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_to_a_paused_pool_but_that_it_is_paused() {
+    let world = World::start().await;
+    world
+        .create_named::<Cluster>("c1", json!({}), json!({"controlPlaneEndpoint": {"host": "h", "port": 1}}))
+        .await;
+    let spec = json!({"clusterName": "c1", "replicas": 2, "template": {"spec": {
+        "clusterName": "c1", "version": "v1.33.0", "bootstrap": {"dataSecretName": "s"},
+        "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachinePool", "name": "p"},
+    }}});
+    let paused = json!({"annotations": {"cluster.x-k8s.io/paused": ""}});
+    world.create_named::<MachinePool>("p", paused, spec).await;
+    world.settle().await;
+    let pool: MachinePool = world.get("p").await;
+    assert_eq!((owners(&pool), pool.metadata.finalizers), (Vec::new(), None));
+    let told: Vec<_> =
+        pool.status.conditions.iter().map(|condition| (&*condition.type_, &*condition.message)).collect();
+    assert_eq!(told, [("Paused", "MachinePool has the cluster.x-k8s.io/paused annotation")]);
+
+    world.patch::<MachinePool>("p", json!({"metadata": {"annotations": null}})).await;
+    world.settle().await;
+    let pool: MachinePool = world.get("p").await;
+    assert_eq!(owners(&pool), [("Cluster c1".to_owned(), false)]);
+    assert_eq!(said(&pool.status.conditions, "Paused"), ("False".to_owned(), "NotPaused".to_owned()));
 }

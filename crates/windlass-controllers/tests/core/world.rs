@@ -1,33 +1,23 @@
 //! A management API and a workload API, both in memory. Providers are played by the tests.
 
-use std::fmt::Debug;
-use std::sync::Arc;
+use std::ops::Deref;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
-use kube::{Client, Resource, ResourceExt};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-use windlass_apiserver::ApiServer;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::{Resource, ResourceExt};
+use serde_json::json;
 use windlass_controllers::cluster::Clusters;
 use windlass_controllers::external::Externals;
 use windlass_controllers::health_check::HealthChecks;
 use windlass_controllers::machine_pool::MachinePools;
-use windlass_controllers::workload::{NoAnswer, WorkloadAccess};
 use windlass_controllers::workload_nodes::WorkloadNodes;
-use windlass_reconcile::{Clock, Manager, ObjectKey, Options, Running};
-use windlass_store::{History, Store};
-
-const NAMESPACE: &str = "default";
+use windlass_runtime::Running;
+use windlass_testkit::{Object, Options};
 
 /// The kinds that take part; each one costs every test a little time.
-const KINDS: [&str; 10] = [
+const KINDS: &[&str] = &[
     "Cluster",
     "DevCluster",
     "DevMachinePool",
@@ -41,107 +31,47 @@ const KINDS: [&str; 10] = [
 ];
 
 pub(crate) struct World {
-    client: Client,
-    workload: Client,
+    kit: windlass_testkit::World,
     running: Running,
-    _servers: (ApiServer, ApiServer),
 }
 
-/// A kind that tests work with.
-pub(crate) trait Custom:
-    Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-    + Serialize
-    + DeserializeOwned
-    + Clone
-    + Debug
-{
-}
+impl Deref for World {
+    type Target = windlass_testkit::World;
 
-impl<K> Custom for K where
-    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-        + Serialize
-        + DeserializeOwned
-        + Clone
-        + Debug
-{
+    fn deref(&self) -> &Self::Target {
+        &self.kit
+    }
 }
 
 impl World {
     pub(crate) async fn start() -> Self {
-        let start = Timestamp::from_second(1_767_225_600).unwrap();
-        let server = async |seed: u64| {
-            let clock = windlass_apiserver::Clock::starting_at(start.into());
-            let options = windlass_apiserver::Options::new().seed(seed).clock(clock);
-            ApiServer::start(Store::in_memory(History::default()), options).await.unwrap()
-        };
-        let servers = (server(1).await, server(2).await);
-        let client = Client::new(servers.0.service(), NAMESPACE);
-        let workload = Client::new(servers.1.service(), NAMESPACE);
-        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-        for definition in windlass_api::crds::all() {
-            if KINDS.contains(&definition.spec.names.kind.as_str()) {
-                definitions.create(&PostParams::default(), &definition).await.unwrap();
-            }
-        }
-        let clock = Clock::starting_at(start);
-        let manager = Manager::new(client.clone(), Options::new().clock(clock.clone()).seed(7));
-        let nodes = WorkloadNodes::new(Arc::new(Access(workload.clone())), clock);
+        let kit = windlass_testkit::World::new(Options::new().kinds(KINDS).with_workload()).await;
+        let manager = kit.manager(7);
+        let nodes = WorkloadNodes::new(kit.one_workload(), kit.clock().clone());
         let externals = Externals::new();
         Clusters::register(&manager, externals.clone(), true);
         HealthChecks::register(&manager, nodes.clone());
         MachinePools::register(&manager, externals, nodes);
         let running = manager.start();
-        Self { client, workload, running, _servers: servers }
+        Self { kit, running }
     }
 
-    pub(crate) fn api<K: Custom>(&self) -> Api<K> {
-        Api::namespaced(self.client.clone(), NAMESPACE)
+    pub(crate) async fn is_gone<K: Object>(&self, name: &str) -> bool {
+        self.find::<K>(name).await.is_none()
     }
 
-    /// Creates an object from metadata and spec.
-    pub(crate) async fn create<K: Custom>(&self, name: &str, metadata: Value, spec: Value) -> K {
-        let mut object = json!({
-            "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": metadata, "spec": spec,
-        });
-        object["metadata"]["name"] = name.into();
-        let object: K = serde_json::from_value(object).unwrap();
-        self.api::<K>().create(&PostParams::default(), &object).await.unwrap()
-    }
-
-    pub(crate) async fn get<K: Custom>(&self, name: &str) -> K {
-        self.api::<K>().get(name).await.unwrap()
-    }
-
-    pub(crate) async fn is_gone<K: Custom>(&self, name: &str) -> bool {
-        self.api::<K>().get_opt(name).await.unwrap().is_none()
-    }
-
-    pub(crate) async fn is_deleting<K: Custom>(&self, name: &str) -> bool {
+    pub(crate) async fn is_deleting<K: Object>(&self, name: &str) -> bool {
         self.get::<K>(name).await.meta().deletion_timestamp.is_some()
     }
 
-    pub(crate) async fn patch<K: Custom>(&self, name: &str, patch: Value) {
-        self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    }
-
-    /// What a provider says in the status of its object.
-    pub(crate) async fn report<K: Custom>(&self, name: &str, status: Value) {
-        let patch = Patch::Merge(json!({"status": status}));
-        self.api::<K>().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
-    }
-
-    pub(crate) async fn delete<K: Custom>(&self, name: &str) {
-        self.api::<K>().delete(name, &DeleteParams::background()).await.unwrap();
-    }
-
     /// Lets the last finalizer of an object go, as its own controller would.
-    pub(crate) async fn let_go<K: Custom>(&self, name: &str) {
+    pub(crate) async fn let_go<K: Object>(&self, name: &str) {
         self.patch::<K>(name, json!({"metadata": {"finalizers": null}})).await;
     }
 
     /// A Node of the workload cluster, ready or not.
     pub(crate) async fn node(&self, name: &str, version: &str, ready: bool) {
-        let nodes: Api<Node> = Api::all(self.workload.clone());
+        let nodes: Api<Node> = Api::all(self.workload().clone());
         let node: Node = serde_json::from_value(
             json!({"metadata": {"name": name}, "spec": {"providerID": format!("id://{name}")}}),
         )
@@ -179,7 +109,7 @@ impl World {
 
     /// Lets time pass.
     pub(crate) async fn pass(&self, seconds: u64) {
-        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        self.seconds(seconds).await;
         self.settle().await;
     }
 
@@ -198,13 +128,4 @@ pub(crate) fn said(conditions: &[Condition], type_: &str) -> (String, String) {
 pub(crate) fn owners<K: Resource>(object: &K) -> Vec<(String, bool)> {
     let owners = object.owner_references().iter();
     owners.map(|owner| (format!("{} {}", owner.kind, owner.name), owner.controller == Some(true))).collect()
-}
-
-struct Access(Client);
-
-impl WorkloadAccess for Access {
-    fn client<'a>(&'a self, _: &'a ObjectKey) -> BoxFuture<'a, Result<Client, NoAnswer>> {
-        let client = self.0.clone();
-        Box::pin(async move { Ok(client) })
-    }
 }

@@ -5,7 +5,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use serde_json::json;
 use windlass_api::infrastructure::DevMachine;
-use windlass_dev::knobs;
+use windlass_inmemory::knobs;
 
 use super::world::{World, is_cordoned, message, phase};
 
@@ -41,7 +41,7 @@ async fn hooks_drain_and_objects_follow_in_order() {
     world.until_gone("w1").await;
     assert!(world.dev_machine("w1").await.is_none());
     assert!(world.node("w1").await.is_none());
-    let configs = world.api("bootstrap.cluster.x-k8s.io/v1beta2", "KubeadmConfig");
+    let configs = world.dynamic("bootstrap.cluster.x-k8s.io/v1beta2", "KubeadmConfig");
     assert!(configs.get_opt("w1").await.unwrap().is_none());
 }
 
@@ -117,7 +117,7 @@ async fn the_last_control_plane_machine_goes_without_a_drain() {
     world.until_gone("cp1").await;
     assert!(!world.is_open(), "nothing listens any more");
 
-    // With the control plane, whoever is left has nobody to ask.
+    // Without the control plane the remaining machines have no API to ask.
     world.add_worker("w1").await;
     world.seconds(60).await;
     world.delete("w1").await;

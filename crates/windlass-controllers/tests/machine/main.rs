@@ -7,8 +7,8 @@ mod in_place;
 mod world;
 
 use serde_json::json;
-use windlass_dev::knobs;
 use windlass_engine::condition;
+use windlass_inmemory::knobs;
 
 use world::{World, has_annotation, kubelet, message, phase};
 
@@ -80,7 +80,7 @@ async fn a_provider_that_never_answers_is_named_in_the_conditions() {
     world.cluster().await;
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     world
-        .create(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        .create_dynamic(json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "silentmachines.example.com", "labels": {"cluster.x-k8s.io/v1beta2": "v1"}},
         "spec": {"group": "example.com", "scope": "Namespaced",
             "names": {"kind": "SilentMachine", "plural": "silentmachines", "singular": "silentmachine",
@@ -94,7 +94,9 @@ async fn a_provider_that_never_answers_is_named_in_the_conditions() {
     assert!(message(&machine, "InfrastructureReady").contains("waiting for SilentMachine s1 to be created"));
 
     world
-        .create(json!({"apiVersion": "example.com/v1", "kind": "SilentMachine", "metadata": {"name": "s1"}}))
+        .create_dynamic(
+            json!({"apiVersion": "example.com/v1", "kind": "SilentMachine", "metadata": {"name": "s1"}}),
+        )
         .await;
     let machine = world.until_reason("m1", "InfrastructureReady", "NotReady").await;
     assert!(

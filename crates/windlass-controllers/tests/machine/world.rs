@@ -1,117 +1,81 @@
 //! A management cluster, the in-memory provider and the Machine controller, in virtual time. What other controllers do
 //! for a Cluster is done by hand.
 
-use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::ops::Deref;
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod, Secret};
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
-use kube::{Client, Resource, ResourceExt};
-use serde::de::DeserializeOwned;
+use kube::ResourceExt;
+use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
-use windlass_api::cluster::Machine;
+use windlass_api::cluster::{Cluster, Machine};
 use windlass_api::infrastructure::DevMachine;
-use windlass_apiserver::{ApiServer, Options};
-use windlass_controllers::external::{Externals, plural};
-use windlass_controllers::machine::{Machines, NoUpdater, Parts, Updater};
-use windlass_controllers::workload::{KubeconfigAccess, Resolved};
+use windlass_controllers::external::Externals;
+use windlass_controllers::in_place::InPlaceExtensions;
+use windlass_controllers::machine::{Machines, Parts};
 use windlass_controllers::workload_nodes::WorkloadNodes;
-use windlass_dev::{Provider, Resolution, WorkloadCluster, WorkloadClusters};
 use windlass_engine::condition;
-use windlass_reconcile::{Clock, Manager, Running};
-use windlass_store::{History, Store};
+use windlass_inmemory::{Provider, WorkloadCluster, WorkloadClusters};
+use windlass_runtime::Running;
+use windlass_testkit::Options;
 
-const START: i64 = 1_800_000_000;
+/// Kinds that are watched here. Each CRD costs every test a little time.
+const KINDS: &[&str] = &[
+    "Cluster",
+    "Machine",
+    "MachineSet",
+    "MachineDeployment",
+    "MachinePool",
+    "DevCluster",
+    "DevMachine",
+    "DevMachinePool",
+    "KubeadmConfig",
+];
 
 pub(crate) struct World {
-    server: ApiServer,
-    clock: Clock,
-    pub(crate) client: Client,
+    kit: windlass_testkit::World,
     pub(crate) provider: Provider,
     running: Option<Running>,
 }
 
+impl Deref for World {
+    type Target = windlass_testkit::World;
+
+    fn deref(&self) -> &Self::Target {
+        &self.kit
+    }
+}
+
 impl World {
-    /// A management cluster with all definitions, and nothing else.
+    /// A management cluster with CRDs, and nothing else.
     pub(crate) async fn start() -> Self {
-        Self::start_with(Arc::new(NoUpdater)).await
+        Self::start_with(InPlaceExtensions::none()).await
     }
 
-    pub(crate) async fn start_with(updater: Arc<dyn Updater>) -> Self {
-        let start = UNIX_EPOCH + Duration::from_secs(START as u64);
-        let options = Options::new().clock(windlass_apiserver::Clock::starting_at(start)).seed(7);
-        let server = ApiServer::start(Store::in_memory(History::default()), options).await.unwrap();
-        let client = Client::new(server.service(), "default");
-        let definitions = Api::all(client.clone());
-        for definition in
-            windlass_api::crds::all().into_iter().filter(|definition| is_needed(&definition.spec.names.kind))
-        {
-            definitions.create(&PostParams::default(), &definition).await.unwrap();
-        }
-        let clock = Clock::starting_at(Timestamp::from_second(START).unwrap());
-        let provider = Provider::new(windlass_apiserver::Clock::starting_at(start), 1);
-        let mut world = Self { server, clock, client, provider, running: None };
-        world.run(updater);
+    pub(crate) async fn start_with(in_place: InPlaceExtensions) -> Self {
+        let options = Options::new().kinds(KINDS).starting_at(1_800_000_000).seed(7);
+        let kit = windlass_testkit::World::new(options).await;
+        let provider = kit.provider();
+        let mut world = Self { kit, provider, running: None };
+        world.run(in_place);
         world
     }
 
-    fn run(&mut self, updater: Arc<dyn Updater>) {
-        let options = windlass_reconcile::Options::new().clock(self.clock.clone()).seed(1);
-        let manager = Manager::new(self.client.clone(), options);
+    fn run(&mut self, in_place: InPlaceExtensions) {
+        let manager = self.manager(1);
         self.provider.register(&manager);
-        let workloads = self.provider.workloads().clone();
-        let access =
-            KubeconfigAccess::new(self.client.clone()).resolving(Arc::new(
-                move |server: &str| match workloads.resolve(server) {
-                    Resolution::Elsewhere => Resolved::Elsewhere,
-                    Resolution::Down => Resolved::Down,
-                    Resolution::Client(client) => Resolved::Client(client),
-                },
-            ));
-        let access = Arc::new(access);
-        let nodes = WorkloadNodes::new(access.clone(), self.clock.clone());
-        let parts = Parts { externals: Externals::new(), access, nodes, updater };
-        Machines::register(&manager, parts);
+        let access = self.workloads_of(&self.provider);
+        let nodes = WorkloadNodes::new(access.clone(), self.clock().clone());
+        Machines::register(&manager, Parts { externals: Externals::new(), access, nodes, in_place });
         self.running = Some(manager.start());
     }
 
     /// As if the process had been killed and started again: nothing is left but the management cluster.
     pub(crate) async fn restart(&mut self) {
         drop(self.running.take());
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let now = UNIX_EPOCH + Duration::from_secs(self.clock.now().as_second() as u64);
-        self.provider = Provider::new(windlass_apiserver::Clock::starting_at(now), 1);
-        self.client = Client::new(self.server.service(), "default");
-        self.run(Arc::new(NoUpdater));
-    }
-
-    pub(crate) async fn create(&self, object: Value) {
-        let kind = object["kind"].as_str().unwrap().to_owned();
-        let api = self.api(object["apiVersion"].as_str().unwrap(), &kind);
-        let object: DynamicObject = serde_json::from_value(object).unwrap();
-        api.create(&PostParams::default(), &object).await.unwrap();
-    }
-
-    pub(crate) fn api(&self, api_version: &str, kind: &str) -> Api<DynamicObject> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let gvk = GroupVersionKind::gvk(group, version, kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, &plural(kind));
-        if kind == "CustomResourceDefinition" {
-            return Api::all_with(self.client.clone(), &resource);
-        }
-        Api::namespaced_with(self.client.clone(), "default", &resource)
-    }
-
-    pub(crate) async fn patch<K>(&self, name: &str, patch: Value)
-    where
-        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-            + Clone
-            + DeserializeOwned
-            + std::fmt::Debug,
-    {
-        let api: Api<K> = Api::namespaced(self.client.clone(), "default");
-        api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+        self.seconds(1).await;
+        self.provider = self.kit.provider();
+        self.kit.reconnect();
+        self.run(InPlaceExtensions::none());
     }
 
     pub(crate) async fn annotate(&self, machine: &str, key: &str, value: Option<&str>) {
@@ -119,24 +83,19 @@ impl World {
     }
 
     pub(crate) async fn delete(&self, machine: &str) {
-        let api: Api<Machine> = Api::namespaced(self.client.clone(), "default");
-        api.delete(machine, &kube::api::DeleteParams::default()).await.unwrap();
+        self.kit.delete::<Machine>(machine).await;
     }
 
     pub(crate) async fn cluster_status(&self, status: Value) {
-        let api = self.api("cluster.x-k8s.io/v1beta2", "Cluster");
-        let patch = Patch::Merge(json!({"status": status}));
-        api.patch_status("c1", &PatchParams::default(), &patch).await.unwrap();
+        self.patch_status::<Cluster>("c1", status).await;
     }
 
     pub(crate) async fn machine(&self, name: &str) -> Option<Machine> {
-        let api: Api<Machine> = Api::namespaced(self.client.clone(), "default");
-        api.get_opt(name).await.unwrap()
+        self.find(name).await
     }
 
     pub(crate) async fn dev_machine(&self, name: &str) -> Option<DevMachine> {
-        let api: Api<DevMachine> = Api::namespaced(self.client.clone(), "default");
-        api.get_opt(name).await.unwrap()
+        self.find(name).await
     }
 
     pub(crate) fn workload(&self) -> WorkloadCluster {
@@ -156,10 +115,6 @@ impl World {
         }
         let pods: Api<Pod> = Api::namespaced(self.workload().inside().clone(), "default");
         pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
-    }
-
-    pub(crate) async fn seconds(&self, seconds: u64) {
-        tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
     /// Lets time pass until a Machine is as it should be, for at most half an hour.
@@ -203,13 +158,15 @@ impl World {
 
     /// A Cluster whose infrastructure is there, with a kubeconfig.
     pub(crate) async fn cluster(&self) {
-        self.create(json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "DevCluster",
+        self.create_dynamic(
+            json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "DevCluster",
             "metadata": {"name": "c1", "labels": {"cluster.x-k8s.io/cluster-name": "c1"}},
-            "spec": {"backend": {"inMemory": {}}}}))
-            .await;
+            "spec": {"backend": {"inMemory": {}}}}),
+        )
+        .await;
         let reference =
             json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevCluster", "name": "c1"});
-        self.create(json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+        self.create_dynamic(json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
             "metadata": {"name": "c1"}, "spec": {"infrastructureRef": reference}}))
             .await;
         self.cluster_status(json!({"initialization": {"infrastructureProvisioned": true}})).await;
@@ -220,11 +177,9 @@ impl World {
         let text = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
             "clusters": [{"name": "c", "cluster": {"server": server}}], "users": [{"name": "u", "user": {}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]});
-        let secret: Secret = serde_json::from_value(json!({"apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "c1-kubeconfig"}, "stringData": {"value": text.to_string()}}))
-        .unwrap();
-        let secrets: Api<Secret> = Api::namespaced(self.client.clone(), "default");
-        secrets.create(&PostParams::default(), &secret).await.unwrap();
+        self.create::<Secret>(json!({"metadata": {"name": "c1-kubeconfig"},
+            "stringData": {"value": text.to_string()}}))
+            .await;
     }
 
     /// A Machine with its DevMachine and KubeadmConfig.
@@ -233,12 +188,16 @@ impl World {
             |duration: &str| json!({"provisioning": {"startupDuration": duration, "startupJitter": "0.2"}});
         let backend =
             json!({"vm": part("10s"), "node": part("2s"), "etcd": part("2s"), "apiServer": part("2s")});
-        self.create(json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "DevMachine",
-            "metadata": {"name": name, "annotations": knobs}, "spec": {"backend": {"inMemory": backend}}}))
-            .await;
-        self.create(json!({"apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2", "kind": "KubeadmConfig",
-            "metadata": {"name": name}, "spec": {}}))
-            .await;
+        self.create_dynamic(
+            json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "DevMachine",
+            "metadata": {"name": name, "annotations": knobs}, "spec": {"backend": {"inMemory": backend}}}),
+        )
+        .await;
+        self.create_dynamic(
+            json!({"apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2", "kind": "KubeadmConfig",
+            "metadata": {"name": name}, "spec": {}}),
+        )
+        .await;
         let mut machine = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
             "metadata": {"name": name, "labels": labels},
             "spec": {"clusterName": "c1", "version": "v1.31.0",
@@ -249,7 +208,7 @@ impl World {
         for (key, value) in spec.as_object().into_iter().flatten() {
             machine["spec"][key] = value.clone();
         }
-        self.create(machine).await;
+        self.create_dynamic(machine).await;
     }
 
     pub(crate) async fn add_control_plane(&self, name: &str) {
@@ -274,13 +233,6 @@ impl World {
         let host = WorkloadClusters::host("default", "c1");
         self.provider.workloads().get(&host).is_some_and(|workload| workload.is_open())
     }
-}
-
-/// Kinds that somebody here watches. Each definition costs every test a little time.
-fn is_needed(kind: &str) -> bool {
-    let cluster = ["Cluster", "Machine", "MachineSet", "MachineDeployment", "MachinePool"];
-    let provider = ["DevCluster", "DevMachine", "DevMachinePool", "KubeadmConfig"];
-    cluster.contains(&kind) || provider.contains(&kind)
 }
 
 /// The message of a condition of a Machine.

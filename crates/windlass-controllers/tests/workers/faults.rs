@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::api::ListParams;
 use serde_json::json;
 use windlass_api::cluster::{Machine, MachineDeployment, MachineSet};
-use windlass_reconcile::{Ended, WriteFault};
+use windlass_runtime::{Ended, WriteFault};
 
 use crate::world::{World, settle};
 
@@ -18,7 +18,7 @@ async fn old_caches_make_no_machine_twice() {
         let running = world.start(seed);
         settle(&running).await;
         world
-            .edit::<MachineDeployment>("md", json!({"spec": {"template": {"spec": {"version": "v1.32.0"}}}}))
+            .patch::<MachineDeployment>("md", json!({"spec": {"template": {"spec": {"version": "v1.32.0"}}}}))
             .await;
         settle(&running).await;
         assert_eq!(world.versions().await, ["v1.32.0"; 3], "seed {seed}");
@@ -53,7 +53,7 @@ async fn killed_at_any_write_the_rollout_ends_the_same() {
         settle(&running).await;
         assert_eq!(world.list::<Machine>().await.len(), 2, "{fault:?} at {number}");
         world
-            .edit::<MachineDeployment>("md", json!({"spec": {"template": {"spec": {"version": "v1.32.0"}}}}))
+            .patch::<MachineDeployment>("md", json!({"spec": {"template": {"spec": {"version": "v1.32.0"}}}}))
             .await;
         settle(&running).await;
         assert_eq!(world.versions().await, ["v1.32.0"; 2], "{fault:?} at {number}");
@@ -61,7 +61,7 @@ async fn killed_at_any_write_the_rollout_ends_the_same() {
         assert_eq!((names, most), (4, 3), "{fault:?} at {number}");
         // Nothing is left of a machine that was half made.
         for (group, kind) in [("infrastructure", "DevMachine"), ("bootstrap", "KubeadmConfig")] {
-            let parts = world.dynamic(group, kind).0.list(&ListParams::default()).await.unwrap();
+            let parts = world.part(group, kind).list(&ListParams::default()).await.unwrap();
             assert_eq!(parts.items.len(), 2, "{kind} after {fault:?} at {number}");
         }
     }

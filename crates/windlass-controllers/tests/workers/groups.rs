@@ -29,7 +29,7 @@ async fn a_deployment_has_the_machines_that_it_asks_for() {
         for (group, kind, template) in
             [("infrastructure", "DevMachine", "i1"), ("bootstrap", "KubeadmConfig", "b1")]
         {
-            let part = world.dynamic(group, kind).0.get(&name).await.unwrap();
+            let part = world.part(group, kind).get(&name).await.unwrap();
             assert_eq!(part.annotations()["cluster.x-k8s.io/cloned-from-name"], template);
             assert_eq!(part.labels()["pool"], "a", "labels of the Machine");
             assert_eq!(part.labels().contains_key("rack"), kind == "DevMachine", "labels of the template");
@@ -51,20 +51,19 @@ async fn a_deployment_has_the_machines_that_it_asks_for() {
     assert_eq!(md.annotations()["machinedeployment.clusters.x-k8s.io/revision"], "1");
 
     for replicas in [5, 1, 0, 2] {
-        world.edit::<MachineDeployment>("md", json!({"spec": {"replicas": replicas}})).await;
+        world.patch::<MachineDeployment>("md", json!({"spec": {"replicas": replicas}})).await;
         settle(&running).await;
         assert_eq!(world.list::<Machine>().await.len(), replicas);
         assert_eq!(world.md().await.status.replicas, Some(i32::try_from(replicas).unwrap()));
         // What machines were made of goes with them.
-        let parts =
-            world.dynamic("infrastructure", "DevMachine").0.list(&ListParams::default()).await.unwrap();
+        let parts = world.part("infrastructure", "DevMachine").list(&ListParams::default()).await.unwrap();
         assert_eq!(parts.items.len(), replicas);
     }
     assert_eq!(world.seen(|seen| seen.names.len()), 3 + 2 + 2, "no machine was made twice");
     assert_eq!(world.list::<MachineSet>().await.len(), 1);
     // Once all is as it should be, nothing is written any more.
     let writes = running.manager().writes();
-    world.edit::<MachineDeployment>("md", json!({"metadata": {"labels": {"touched": "yes"}}})).await;
+    world.patch::<MachineDeployment>("md", json!({"metadata": {"labels": {"touched": "yes"}}})).await;
     settle(&running).await;
     assert_eq!(running.manager().writes(), writes);
 }
@@ -88,13 +87,8 @@ async fn a_missing_template_is_named_until_it_is_there() {
     assert_eq!(said(&world.md().await.status.conditions, "ScalingUp").0, "False");
 
     // A MachineSet whose template went away says so too, and goes on when it is back.
-    world
-        .dynamic("infrastructure", "DevMachineTemplate")
-        .0
-        .delete("later", &Default::default())
-        .await
-        .unwrap();
-    world.edit::<MachineDeployment>("md", json!({"spec": {"replicas": 4}})).await;
+    world.part("infrastructure", "DevMachineTemplate").delete("later", &Default::default()).await.unwrap();
+    world.patch::<MachineDeployment>("md", json!({"spec": {"replicas": 4}})).await;
     settle(&running).await;
     let set = world.list::<MachineSet>().await.remove(0);
     let (status, _, message) = said(&set.status.conditions, "ScalingUp");
@@ -117,7 +111,7 @@ async fn paused_groups_are_left_alone() {
     assert_eq!(said(&md.status.conditions, "Paused").0, "True");
     assert!(md.finalizers().is_empty(), "not even a finalizer is added");
     world
-        .edit::<MachineDeployment>(
+        .patch::<MachineDeployment>(
             "md",
             json!({"metadata": {"annotations": {"cluster.x-k8s.io/paused": null}}}),
         )
@@ -126,13 +120,13 @@ async fn paused_groups_are_left_alone() {
     assert_eq!(world.list::<Machine>().await.len(), 3);
     assert_eq!(said(&world.md().await.status.conditions, "Paused").0, "False");
 
-    world.edit::<Cluster>("c1", json!({"spec": {"paused": true}})).await;
+    world.patch::<Cluster>("c1", json!({"spec": {"paused": true}})).await;
     settle(&running).await;
-    world.edit::<MachineDeployment>("md", json!({"spec": {"replicas": 1}})).await;
+    world.patch::<MachineDeployment>("md", json!({"spec": {"replicas": 1}})).await;
     settle(&running).await;
     assert_eq!(world.list::<Machine>().await.len(), 3);
     assert_eq!(said(&world.list::<MachineSet>().await[0].status.conditions, "Paused").0, "True");
-    world.edit::<Cluster>("c1", json!({"spec": {"paused": false}})).await;
+    world.patch::<Cluster>("c1", json!({"spec": {"paused": false}})).await;
     settle(&running).await;
     assert_eq!(world.list::<Machine>().await.len(), 1);
 }
@@ -158,7 +152,7 @@ async fn labels_and_timeouts_reach_machines_without_a_rollout() {
     settle(&running).await;
     let before: Vec<String> = world.list::<Machine>().await.iter().map(ResourceExt::name_any).collect();
     world
-        .edit::<MachineDeployment>(
+        .patch::<MachineDeployment>(
             "md",
             json!({"spec": {"template": {
                 "metadata": {"labels": {"tier": null, "zone": "y"}, "annotations": {"note": "2"}},
@@ -175,7 +169,7 @@ async fn labels_and_timeouts_reach_machines_without_a_rollout() {
         assert_eq!(machine.annotations()["note"], "2");
         assert_eq!(machine.spec.min_ready_seconds, Some(7));
         assert_eq!(machine.spec.deletion.node_drain_timeout_seconds, Some(30));
-        let part = world.dynamic("infrastructure", "DevMachine").0.get(&machine.name_any()).await.unwrap();
+        let part = world.part("infrastructure", "DevMachine").get(&machine.name_any()).await.unwrap();
         assert_eq!((part.labels().get("tier"), part.labels()["zone"].as_str()), (None, "y"));
         assert_eq!(part.annotations()["note"], "2");
     }
@@ -189,13 +183,16 @@ async fn machines_wait_for_a_control_plane_that_is_stable() {
             versions.iter().map(|version| json!({"version": version, "replicas": 1})).collect();
         json!({"status": {"versions": versions}})
     };
-    let (planes, _) = world.dynamic("controlplane", "KubeadmControlPlane");
+    let planes = world.part("controlplane", "KubeadmControlPlane");
     let template = json!({"spec": {"infrastructureRef":
         {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachineTemplate", "name": "i1"}}});
     let spec =
         json!({"replicas": 1, "version": "v1.31.0", "machineTemplate": template, "kubeadmConfigSpec": {}});
     world
-        .put_dynamic("controlplane", "KubeadmControlPlane", json!({"metadata": {"name": "cp"}, "spec": spec}))
+        .create_dynamic(
+            json!({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlane",
+            "metadata": {"name": "cp"}, "spec": spec}),
+        )
         .await;
     let status = async |versions: &[&str]| {
         let patch = kube::api::Patch::Merge(plane(versions));
@@ -204,7 +201,7 @@ async fn machines_wait_for_a_control_plane_that_is_stable() {
     status(&["v1.30.0"]).await;
     let reference =
         json!({"apiGroup": "controlplane.cluster.x-k8s.io", "kind": "KubeadmControlPlane", "name": "cp"});
-    world.edit::<Cluster>("c1", json!({"spec": {"controlPlaneRef": reference}})).await;
+    world.patch::<Cluster>("c1", json!({"spec": {"controlPlaneRef": reference}})).await;
     world.deploy(json!({})).await;
     let running = world.start(1);
     running.manager().idle().await;

@@ -15,7 +15,7 @@ fn machine(name: &str, labels: Value) -> Value {
 #[tokio::test(start_paused = true)]
 async fn orphans_are_adopted_and_foreign_machines_left_alone() {
     let world = World::new().await;
-    world.put::<Machine>(machine("orphan", json!({"machine-template-hash": "ms"}))).await;
+    world.create::<Machine>(machine("orphan", json!({"machine-template-hash": "ms"}))).await;
     let mut foreign = machine("foreign", json!({"machine-template-hash": "ms"}));
     // Its owner must exist, or it would be collected as garbage.
     let api: kube::Api<k8s_openapi::api::core::v1::ConfigMap> =
@@ -24,7 +24,7 @@ async fn orphans_are_adopted_and_foreign_machines_left_alone() {
     let owner = api.create(&Default::default(), &owner).await.unwrap();
     foreign["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "owner",
         "uid": owner.uid(), "controller": true}]);
-    let foreign = world.put::<Machine>(foreign).await;
+    let foreign = world.create::<Machine>(foreign).await;
     world.set("ms", json!({"spec": {"replicas": 2}})).await;
     let running = world.start(1);
     settle(&running).await;
@@ -43,7 +43,7 @@ async fn orphans_are_adopted_and_foreign_machines_left_alone() {
         ["Machine foreign matches the selector but belongs to ConfigMap owner, it is left alone"]
     );
     // Also when the MachineSet shrinks to nothing, and when it goes.
-    world.edit::<MachineSet>("ms", json!({"spec": {"replicas": 0}})).await;
+    world.patch::<MachineSet>("ms", json!({"spec": {"replicas": 0}})).await;
     settle(&running).await;
     world.delete::<MachineSet>("ms").await;
     settle(&running).await;
@@ -61,12 +61,12 @@ async fn marked_machines_go_first() {
     settle(&running).await;
     let marked = world.list::<Machine>().await[1].name_any();
     world
-        .edit::<Machine>(
+        .patch::<Machine>(
             &marked,
             json!({"metadata": {"annotations": {"cluster.x-k8s.io/delete-machine": ""}}}),
         )
         .await;
-    world.edit::<MachineDeployment>("md", json!({"spec": {"replicas": 2}})).await;
+    world.patch::<MachineDeployment>("md", json!({"spec": {"replicas": 2}})).await;
     settle(&running).await;
     let left: Vec<String> = world.list::<Machine>().await.iter().map(ResourceExt::name_any).collect();
     assert!(left.len() == 2 && !left.contains(&marked), "{left:?}");
@@ -94,7 +94,7 @@ async fn unhealthy_machines_are_replaced_a_few_at_a_time() {
     let hold = json!({"metadata": {"finalizers": ["test/hold"]}});
     let sick: Vec<String> = world.list::<Machine>().await.iter().take(2).map(ResourceExt::name_any).collect();
     for name in &sick {
-        world.edit::<Machine>(name, hold.clone()).await;
+        world.patch::<Machine>(name, hold.clone()).await;
         let machine: Machine =
             world.list::<Machine>().await.into_iter().find(|m| m.name_any() == *name).unwrap();
         let mut conditions = serde_json::to_value(&machine.status.conditions).unwrap();
@@ -105,7 +105,7 @@ async fn unhealthy_machines_are_replaced_a_few_at_a_time() {
                 .push(json!({"type": type_, "status": "False", "reason": "UnhealthyNode",
                 "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}));
         }
-        world.edit_status::<Machine>(name, json!({"status": {"conditions": conditions}})).await;
+        world.patch_status::<Machine>(name, json!({"conditions": conditions})).await;
     }
     settle(&running).await;
     let find = async |name: &str| {
@@ -122,7 +122,7 @@ async fn unhealthy_machines_are_replaced_a_few_at_a_time() {
     assert_eq!(reason(find(waits).await), "RemediationDeferred");
     assert_eq!(said(&world.list::<MachineSet>().await[0].status.conditions, "Remediating").0, "True");
     for name in [gone, waits] {
-        world.edit::<Machine>(name, json!({"metadata": {"finalizers": null}})).await;
+        world.patch::<Machine>(name, json!({"metadata": {"finalizers": null}})).await;
         settle(&running).await;
     }
     let left: Vec<String> = world.list::<Machine>().await.iter().map(ResourceExt::name_any).collect();
@@ -146,16 +146,16 @@ async fn a_machine_is_handed_over_in_one_write() {
         .await;
     let give = json!({"metadata": {"annotations": {format!("{prefix}/move-machines-to-machineset"): "to"}},
         "spec": {"replicas": 1}});
-    world.edit::<MachineSet>("from", give).await;
+    world.patch::<MachineSet>("from", give).await;
     running.manager().idle().await;
-    // Nobody is deleted while the other side does not agree.
+    // No machine is deleted while the other MachineSet does not agree.
     assert_eq!(world.list::<Machine>().await.len(), 2);
     let set = world.list::<MachineSet>().await.into_iter().find(|set| set.name_any() == "from").unwrap();
     let (_, _, message) = said(&set.status.conditions, "ScalingDown");
     assert!(message.contains("MachineSet to does not accept Machines of from"), "{message}");
     let agree =
         json!({"metadata": {"annotations": {format!("{prefix}/receive-machines-from-machinesets"): "from"}}});
-    world.edit::<MachineSet>("to", agree).await;
+    world.patch::<MachineSet>("to", agree).await;
     settle(&running).await;
     let machines: Vec<Machine> = world.list().await;
     assert_eq!(machines.len(), 2, "no machine was created or deleted");

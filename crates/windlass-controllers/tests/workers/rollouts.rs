@@ -14,7 +14,7 @@ async fn with(strategy: serde_json::Value) -> World {
 
 async fn upgrade(world: &World, version: &str) {
     world
-        .edit::<MachineDeployment>("md", json!({"spec": {"template": {"spec": {"version": version}}}}))
+        .patch::<MachineDeployment>("md", json!({"spec": {"template": {"spec": {"version": version}}}}))
         .await;
 }
 
@@ -133,7 +133,7 @@ async fn external_without_extensions_stops_and_says_why() {
     assert!(message.contains("no extension updates Machines in place"), "{message}");
     // With a fallback it goes on.
     let strategy = json!({"type": "External", "fallbackRolling": {"maxSurge": 1, "maxUnavailable": 0}});
-    world.edit::<MachineDeployment>("md", json!({"spec": {"rollout": {"strategy": strategy}}})).await;
+    world.patch::<MachineDeployment>("md", json!({"spec": {"rollout": {"strategy": strategy}}})).await;
     settle(&running).await;
     assert_eq!(world.versions().await, ["v1.32.0"; 3]);
     assert_eq!(said(&world.md().await.status.conditions, "RollingOut").1, "NotRollingOut");
@@ -144,13 +144,13 @@ async fn a_paused_rollout_scales_and_does_not_roll() {
     let world = with(json!({"type": "RollingUpdate"})).await;
     let running = world.start(1);
     settle(&running).await;
-    world.edit::<MachineDeployment>("md", json!({"spec": {"paused": true}})).await;
+    world.patch::<MachineDeployment>("md", json!({"spec": {"paused": true}})).await;
     upgrade(&world, "v1.32.0").await;
-    world.edit::<MachineDeployment>("md", json!({"spec": {"replicas": 5}})).await;
+    world.patch::<MachineDeployment>("md", json!({"spec": {"replicas": 5}})).await;
     settle(&running).await;
     assert_eq!(world.versions().await, ["v1.31.0"; 5]);
     assert_eq!(world.list::<MachineSet>().await.len(), 1);
-    world.edit::<MachineDeployment>("md", json!({"spec": {"paused": false}})).await;
+    world.patch::<MachineDeployment>("md", json!({"spec": {"paused": false}})).await;
     settle(&running).await;
     assert_eq!(world.versions().await, ["v1.32.0"; 5]);
 }
@@ -162,7 +162,7 @@ async fn rollout_after_replaces_machines_once() {
     settle(&running).await;
     let hour = std::time::Duration::from_secs(3600);
     let after = world.md().await.metadata.creation_timestamp.unwrap().0 + hour;
-    world.edit::<MachineDeployment>("md", json!({"spec": {"rollout": {"after": after.to_string()}}})).await;
+    world.patch::<MachineDeployment>("md", json!({"spec": {"rollout": {"after": after.to_string()}}})).await;
     tokio::time::sleep(hour / 2).await;
     assert_eq!(world.seen(|seen| seen.names.len()), 3, "not before its time");
     // Nothing but time passes.

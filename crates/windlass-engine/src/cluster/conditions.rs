@@ -3,13 +3,14 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass_api::cluster::{ClusterStatus, Machine, Polarity as GatePolarity};
 use windlass_api::conditions as types;
+use windlass_api::conditions::ConditionStatus;
 use windlass_api::conditions::reason;
-use windlass_api::metadata::ConditionStatus;
 
 use super::Observed;
 use crate::condition::{self, Aggregate, Finding, Part, Polarity, Reasons, Source};
 use crate::contract::ReadyReport;
 use crate::machine::Referenced;
+use crate::pause::not_paused;
 
 /// What the controller finds, the summary not included.
 pub(super) fn findings(observed: &Observed<'_>, status: &ClusterStatus) -> Vec<Finding> {
@@ -29,7 +30,7 @@ pub(super) fn findings(observed: &Observed<'_>, status: &ClusterStatus) -> Vec<F
         any(observed, types::SCALING_DOWN, reason::SCALING_DOWN, reason::NOT_SCALING_DOWN),
         any(observed, types::REMEDIATING, reason::REMEDIATING, reason::NOT_REMEDIATING),
         deleting(observed),
-        paused(observed),
+        not_paused(),
     ]
 }
 
@@ -186,7 +187,7 @@ fn workers_available(observed: &Observed<'_>) -> Finding {
 fn machines(type_: &str, of: &str, machines: &[&Machine]) -> Finding {
     let sources: Vec<Source<'_>> = machines
         .iter()
-        // Machines that belong to nobody are never said to be up to date.
+        // Machines without an owner are never said to be up to date.
         .filter(|machine| {
             of != types::UP_TO_DATE || condition::find(&machine.status.conditions, of).is_some()
         })
@@ -280,13 +281,4 @@ fn deleting(observed: &Observed<'_>) -> Finding {
         None => Finding::no(types::DELETING, reason::NOT_DELETING),
         Some(deletion) => Finding::yes(types::DELETING, deletion.reason()).because(deletion),
     }
-}
-
-fn paused(observed: &Observed<'_>) -> Finding {
-    if !observed.paused {
-        return Finding::no(types::PAUSED, reason::NOT_PAUSED);
-    }
-    let by_spec = observed.cluster.spec.paused == Some(true);
-    let why = if by_spec { "spec.paused is true" } else { "the annotation cluster.x-k8s.io/paused is set" };
-    Finding::yes(types::PAUSED, reason::PAUSED).because(why)
 }

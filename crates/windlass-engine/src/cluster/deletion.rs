@@ -28,17 +28,17 @@ pub enum Deletion {
     ControlPlane {
         /// Kind and name.
         what: String,
-        /// Whether nobody has deleted it yet.
+        /// Whether it is not being deleted.
         delete: bool,
     },
     /// The infrastructure has to go.
     Infrastructure {
         /// Kind and name.
         what: String,
-        /// Whether nobody has deleted it yet.
+        /// Whether it is not being deleted.
         delete: bool,
     },
-    /// Something could not be read, so nobody knows whether it is gone.
+    /// Something could not be read, so it is unknown whether it is gone.
     Unknown {
         /// Kind and name.
         what: String,
@@ -56,7 +56,7 @@ pub struct Descendant {
     pub kind: DescendantKind,
     /// Its name.
     pub name: String,
-    /// Whether the Cluster is to delete it: it owns it, and nobody has deleted it yet.
+    /// Whether the Cluster is to delete it: it owns it, and it is not being deleted.
     pub delete: bool,
 }
 

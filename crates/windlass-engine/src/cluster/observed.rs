@@ -23,8 +23,6 @@ pub struct Observed<'a> {
     pub descendants: Descendants<'a>,
     /// How far its deletion is, if it is being deleted.
     pub deletion: Option<Deletion>,
-    /// Whether it is paused.
-    pub paused: bool,
 }
 
 /// A control plane, as far as its Cluster is concerned.
@@ -81,7 +79,7 @@ pub fn versions_of(object: &Value) -> Vec<StatusVersion> {
     }
 }
 
-/// What belongs to a Cluster: everything that carries its name, whoever made it.
+/// What belongs to a Cluster: everything that carries its name, whichever component made it.
 #[derive(Clone, Debug, Default)]
 pub struct Descendants<'a> {
     /// Its MachineDeployments.

@@ -46,7 +46,6 @@ fn observed(cluster: &Cluster) -> Observed<'_> {
         control_plane: Referenced::None,
         descendants: Descendants::default(),
         deletion: None,
-        paused: false,
     }
 }
 

@@ -9,6 +9,7 @@ use windlass_api::control_plane::{
 use windlass_version::{Distance, Minor, Version};
 
 use super::observe::{is_etcd_external, replicas};
+use crate::machine_set::{NamedOwner, NamingError, check_machine_naming};
 
 /// One reason to refuse a control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub enum Refusal {
     },
     /// A fallback that nothing falls back to.
     UselessFallback,
+    /// A template that makes no names of Machines.
+    Naming(NamingError),
 }
 
 impl fmt::Display for Refusal {
@@ -77,6 +80,11 @@ impl fmt::Display for Refusal {
             Self::SurgeTooSmall { field, replicas } => {
                 write!(f, "{field}: 0 needs at least three replicas, and there are {replicas}; 1 is accepted")
             }
+            Self::Naming(error) => write!(
+                f,
+                "spec.machineNaming.template: {error}; a template such as {{{{ .kubeadmControlPlane.name }}}}-{{{{ .random \
+                 }}}} is accepted"
+            ),
             Self::UselessFallback => {
                 f.write_str("spec.rollout.strategy.fallbackRolling: is accepted with type External only")
             }
@@ -86,7 +94,7 @@ impl fmt::Display for Refusal {
 
 /// Everything that is wrong with a control plane, and with the step from the one before; empty if it can be admitted.
 ///
-/// A version may go down: it is no upgrade, and whoever does it knows why.
+/// A version may go down: it is no upgrade, and the user who does it knows why.
 pub fn review(before: Option<&KubeadmControlPlane>, after: &KubeadmControlPlane) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     let wanted = replicas(after);
@@ -109,6 +117,10 @@ pub fn review(before: Option<&KubeadmControlPlane>, after: &KubeadmControlPlane)
                 refusals.push(Refusal::SkipsMinors { from: from.to_string(), to: to.to_string(), up_to });
             }
         }
+    }
+    let naming = &after.spec.machine_naming.template;
+    if let Err(error) = check_machine_naming(naming, NamedOwner::KubeadmControlPlane("cp")) {
+        refusals.push(Refusal::Naming(error));
     }
     let strategy = &after.spec.rollout.strategy;
     let external = strategy.type_ == KubeadmControlPlaneRolloutStrategyType::External;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use windlass_api::metadata::ConditionStatus;
+use windlass_api::conditions::ConditionStatus;
 
 use super::decide::{Decision, Step};
 use super::etcd::{Etcd, quorum};
@@ -11,9 +11,9 @@ use super::observed::{Component, Health, Observed, ObservedMachine};
 use super::outdated::OutdatedReason;
 use super::preflight::Operation;
 use super::remediation::{self, RemediationOutcome};
-use super::waiting::WaitingOn;
 use crate::condition::{Aggregate, Finding, Polarity, Reasons, Source, Verdict, aggregate, is_true};
 use crate::rollout::ROLLOUT_BLOCKED;
+use crate::waiting::WaitingOn;
 
 /// One Machine with the conditions that are on it.
 #[derive(Clone, Copy, Debug)]
@@ -239,7 +239,7 @@ fn rolling_out(decision: &Decision, machines: &[MachineConditions<'_>]) -> Findi
     lines.extend(reasons.iter().copied().filter(is_version).map(str::to_owned));
     lines.extend(reasons.iter().copied().filter(|line| !is_version(line)).map(str::to_owned));
     if let Step::Wait(waiting) = &decision.step {
-        lines.push(format!("* {waiting}"));
+        lines.push(format!("* {}", waiting.sentence()));
     }
     let blocked = matches!(decision.step, Step::Wait(WaitingOn::InPlaceRefused { .. }));
     Finding::yes(TYPE, if blocked { ROLLOUT_BLOCKED } else { "RollingOut" }).because(lines.join("\n"))
@@ -258,7 +258,7 @@ fn scaling_up(observed: &Observed, decision: &Decision) -> Finding {
                 message.push_str(&format!("\n* {failure}"));
             }
         }
-        Step::Wait(waiting) => message.push_str(&format!("\n* {waiting}")),
+        Step::Wait(waiting) => message.push_str(&format!("\n* {}", waiting.sentence())),
         Step::Act(_) | Step::Settled => {}
     }
     Finding::yes(TYPE, "ScalingUp").because(message)
@@ -278,7 +278,7 @@ fn scaling_down(observed: &Observed, decision: &Decision) -> Finding {
                 message.push_str(&format!("\n* {failure}"));
             }
         }
-        Step::Wait(waiting) => message.push_str(&format!("\n* {waiting}")),
+        Step::Wait(waiting) => message.push_str(&format!("\n* {}", waiting.sentence())),
         Step::Act(_) | Step::Settled => {}
     }
     Finding::yes(TYPE, "ScalingDown").because(message)
@@ -305,10 +305,10 @@ fn deleting(observed: &Observed, decision: &Decision) -> Finding {
         return Finding::no(TYPE, "NotDeleting");
     }
     match &decision.step {
-        Step::Wait(waiting @ WaitingOn::Workers { .. }) => {
-            Finding::yes(TYPE, "WaitingForWorkersDeletion").because(waiting)
+        Step::Wait(waiting @ WaitingOn::WorkersDeletion { .. }) => {
+            Finding::yes(TYPE, "WaitingForWorkersDeletion").because(waiting.sentence())
         }
-        Step::Wait(waiting) => Finding::yes(TYPE, "WaitingForMachineDeletion").because(waiting),
+        Step::Wait(waiting) => Finding::yes(TYPE, "WaitingForMachineDeletion").because(waiting.sentence()),
         _ if observed.machines.is_empty() => Finding::yes(TYPE, "DeletionCompleted"),
         _ => Finding::yes(TYPE, "WaitingForMachineDeletion"),
     }

@@ -8,7 +8,7 @@ use super::observed::{Observed, ObservedMachine};
 use super::placement;
 use super::remediation::{self, RemediationOutcome, RemediationRecord};
 use super::rollout;
-use super::waiting::WaitingOn;
+use crate::waiting::WaitingOn;
 
 /// What was decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub enum Action {
         /// Its name.
         machine: String,
     },
-    /// Ask implementers of ExternalUpdate whether one of them takes over the update of all outdated Machines, and decide
+    /// Ask external updaters whether one of them accepts the update of all outdated Machines, and decide
     /// again with the answer.
     AskExternal,
     /// Start the in-place update of a Machine, or go on with one that was started halfway.
@@ -77,7 +77,7 @@ pub enum Action {
     ReleaseMachine {
         /// Its name.
         machine: String,
-        /// The member to remove; none if there is none, or nobody is left to remove it from.
+        /// The member to remove; none if there is none, or no member is left to remove it from.
         member: Option<String>,
         /// The member that leads afterwards, if the removed one leads now.
         leader: Option<String>,
@@ -256,7 +256,7 @@ fn deletion(observed: &Observed) -> Step {
         return Step::Act(Action::Finish);
     }
     if !observed.workers.is_empty() {
-        return Step::Wait(WaitingOn::Workers { names: observed.workers.clone() });
+        return Step::Wait(WaitingOn::WorkersDeletion { names: observed.workers.clone() });
     }
     let names = |belongs: &dyn Fn(&ObservedMachine) -> bool| {
         observed
@@ -270,7 +270,7 @@ fn deletion(observed: &Observed) -> Step {
     let release =
         names(&|machine| machine.deletion.as_ref().is_some_and(|deletion| deletion.has_cleanup_hook));
     if delete.is_empty() && release.is_empty() {
-        return Step::Wait(WaitingOn::Machines { names: names(&|_| true) });
+        return Step::Wait(WaitingOn::MachinesDeletion { names: names(&|_| true) });
     }
     Step::Act(Action::DeleteAll { delete, release })
 }

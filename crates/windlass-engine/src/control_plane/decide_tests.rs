@@ -2,6 +2,8 @@
 
 use super::fixture::*;
 use super::*;
+use crate::in_place::{Verdict, WhyNotInPlace};
+use crate::waiting::WaitingOn;
 
 fn join(reason: JoinReason) -> Step {
     Step::Act(Action::Join { failure_domain: None, reason, remediation_for: None })
@@ -279,10 +281,10 @@ fn a_rollout_that_would_leave_etcd_members_behind_does_not_begin() {
     assert_eq!(waits(&decided(&observed)), expected);
     // In-place updates change no member.
     observed.strategy = Strategy::External { fallback_surge: Some(1) };
-    observed.machines[0].in_place = InPlaceVerdict::Can;
+    observed.machines[0].in_place = Ok(Verdict::default());
     assert!(matches!(decided(&observed), Step::Act(Action::TriggerInPlace { .. })));
-    observed.machines[0].in_place = InPlaceVerdict::Cannot(InPlaceRefusal::NoExtension);
-    assert_eq!(decided(&observed), Step::Act(Action::AskExternal), "nor do those of others");
-    observed.take_over = crate::external_update::TakeOver::Refused(Vec::new());
+    observed.machines[0].in_place = Err(WhyNotInPlace::NoExtension);
+    assert_eq!(decided(&observed), Step::Act(Action::AskExternal), "nor do external updates");
+    observed.external_update = crate::external_update::ExternalUpdate::Refused(Vec::new());
     assert_eq!(waits(&decided(&observed)), expected);
 }

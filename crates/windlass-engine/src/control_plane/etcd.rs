@@ -46,7 +46,7 @@ pub struct EtcdMember {
 /// Why the etcd member of a Machine, or the Machine itself, cannot go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnsafeRemoval {
-    /// Nobody could list the members.
+    /// The members could not be listed.
     MembersUnknown,
     /// The member cannot be removed from here.
     NotRemovable {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::*;
+use crate::in_place::WhyNotInPlace;
 
 pub(super) const V1: &str = "v1.32.0";
 pub(super) const V2: &str = "v1.33.0";
@@ -29,7 +30,7 @@ pub(super) fn machine(number: i64) -> ObservedMachine {
         remediation_for: None,
         update_in_progress: false,
         update_hook_pending: false,
-        in_place: InPlaceVerdict::Cannot(InPlaceRefusal::NoExtension),
+        in_place: Err(WhyNotInPlace::NoExtension),
         components: Component::ALL.into_iter().map(|component| (component, Health::Healthy)).collect(),
     }
 }
@@ -57,7 +58,7 @@ pub(super) fn control_plane(machines: Vec<ObservedMachine>) -> Observed {
         remediation: RemediationPolicy::default(),
         remediation_in_progress: None,
         machines,
-        take_over: crate::external_update::TakeOver::NotAsked,
+        external_update: crate::external_update::ExternalUpdate::NotAsked,
         workers: Vec::new(),
     }
 }
@@ -96,7 +97,7 @@ pub(super) fn decided(observed: &Observed) -> Step {
 /// The sentence that is shown for a step that waits; empty if it does not wait.
 pub(super) fn waits(step: &Step) -> String {
     match step {
-        Step::Wait(waiting) => waiting.to_string(),
+        Step::Wait(waiting) => waiting.sentence().to_string(),
         _ => String::new(),
     }
 }

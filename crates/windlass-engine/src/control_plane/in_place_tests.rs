@@ -2,7 +2,9 @@
 
 use super::fixture::*;
 use super::*;
-use crate::external_update::{Refusal, TakeOver};
+use crate::external_update::{ExternalUpdate, Refusal};
+use crate::in_place::{Field, FieldVerdict, Verdict, WhyNotInPlace};
+use crate::waiting::WaitingOn;
 
 fn ask(machine: &str) -> Step {
     Step::Act(Action::AskInPlace { machine: machine.to_owned() })
@@ -16,7 +18,7 @@ fn no_surge() -> Observed {
     let mut observed = upgrading();
     observed.strategy = Strategy::RollingUpdate { max_surge: 0 };
     for machine in &mut observed.machines {
-        machine.in_place = InPlaceVerdict::NotAsked;
+        machine.in_place = Err(WhyNotInPlace::NotAsked);
     }
     observed
 }
@@ -25,9 +27,9 @@ fn no_surge() -> Observed {
 fn extensions_are_asked_about_the_victim_alone_and_decide() {
     let mut observed = no_surge();
     assert_eq!(decided(&observed), ask("m1"));
-    observed.machines[0].in_place = InPlaceVerdict::Can;
+    observed.machines[0].in_place = Ok(Verdict::default());
     assert_eq!(decided(&observed), trigger("m1"));
-    observed.machines[0].in_place = InPlaceVerdict::Cannot(InPlaceRefusal::NoExtension);
+    observed.machines[0].in_place = Err(WhyNotInPlace::NoExtension);
     assert_eq!(
         decided(&observed),
         Step::Act(Action::Delete { machine: "m1".to_owned(), reason: DeleteReason::Rollout })
@@ -57,7 +59,7 @@ fn a_surplus_machine_is_removed_rather_than_updated() {
     let mut observed = no_surge();
     observed.strategy = Strategy::RollingUpdate { max_surge: 1 };
     for machine in &mut observed.machines {
-        machine.in_place = InPlaceVerdict::Can;
+        machine.in_place = Ok(Verdict::default());
     }
     assert!(matches!(decided(&observed), Step::Act(Action::Join { .. })), "surge comes first");
     observed.machines.push(machine(4));
@@ -76,7 +78,7 @@ fn a_surplus_machine_is_removed_rather_than_updated() {
 fn a_machine_that_is_itself_the_trouble_is_replaced() {
     let mut observed = no_surge();
     observed.machines[1].components.insert(Component::ApiServer, Health::Unhealthy);
-    observed.machines[1].in_place = InPlaceVerdict::Can;
+    observed.machines[1].in_place = Ok(Verdict::default());
     assert_eq!(
         decided(&observed),
         Step::Act(Action::Delete { machine: "m2".to_owned(), reason: DeleteReason::Rollout })
@@ -110,7 +112,7 @@ fn external(replicas: usize, fallback_surge: Option<u32>) -> Observed {
     observed.machines.truncate(replicas);
     observed.replicas = replicas as u32;
     observed.strategy = Strategy::External { fallback_surge };
-    observed.take_over = TakeOver::Refused(Vec::new());
+    observed.external_update = ExternalUpdate::Refused(Vec::new());
     observed.etcd = control_plane(observed.machines.clone()).etcd;
     observed
 }
@@ -120,7 +122,7 @@ fn the_external_strategy_updates_in_place_also_a_single_machine() {
     for replicas in [1, 3] {
         let mut observed = external(replicas, None);
         assert_eq!(decided(&observed), ask("m1"));
-        observed.machines[0].in_place = InPlaceVerdict::Can;
+        observed.machines[0].in_place = Ok(Verdict::default());
         assert_eq!(decided(&observed), trigger("m1"));
     }
 }
@@ -128,9 +130,13 @@ fn the_external_strategy_updates_in_place_also_a_single_machine() {
 #[test]
 fn the_external_strategy_without_fallback_replaces_nothing_and_says_why() {
     let mut observed = external(3, None);
-    observed.machines[0].in_place = InPlaceVerdict::Cannot(InPlaceRefusal::NotCovered {
-        leftovers: vec!["KubeadmConfig spec.files".to_owned()],
-    });
+    observed.machines[0].in_place = Err(WhyNotInPlace::NotCovered(Verdict {
+        fields: vec![FieldVerdict {
+            field: Field { kind: "KubeadmConfig".to_owned(), path: "spec.files".to_owned() },
+            by: None,
+        }],
+        ..Verdict::default()
+    }));
     assert_eq!(
         waits(&decided(&observed)),
         "the rollout stops: Machine m1 cannot be updated in place, and the strategy has no fallback: \
@@ -153,7 +159,7 @@ fn the_external_strategy_without_fallback_replaces_nothing_and_says_why() {
 #[test]
 fn the_external_strategy_falls_back_to_replacing_where_it_may() {
     let mut observed = external(3, Some(1));
-    observed.machines[0].in_place = InPlaceVerdict::Cannot(InPlaceRefusal::NoExtension);
+    observed.machines[0].in_place = Err(WhyNotInPlace::NoExtension);
     assert_eq!(
         decided(&observed),
         Step::Act(Action::Join { failure_domain: None, reason: JoinReason::Rollout, remediation_for: None })
@@ -166,9 +172,9 @@ fn the_external_strategy_falls_back_to_replacing_where_it_may() {
 }
 
 #[test]
-fn others_are_asked_to_take_over_what_extensions_do_not_cover() {
-    let cannot = || InPlaceVerdict::Cannot(InPlaceRefusal::NoExtension);
-    let taken = TakeOver::By { handler: "a.x".to_owned(), reason: "on it".to_owned() };
+fn external_updaters_are_asked_about_what_extensions_do_not_cover() {
+    let cannot = || Err(WhyNotInPlace::NoExtension);
+    let taken = ExternalUpdate::Accepted { handler: "a.x".to_owned(), reason: "on it".to_owned() };
     let refusal = Refusal {
         by: "a.x".to_owned(),
         reason: "not mine".to_owned(),
@@ -177,14 +183,14 @@ fn others_are_asked_to_take_over_what_extensions_do_not_cover() {
     };
     for fallback in [None, Some(1)] {
         let mut observed = external(3, fallback);
-        observed.take_over = TakeOver::NotAsked;
+        observed.external_update = ExternalUpdate::NotAsked;
         assert_eq!(decided(&observed), ask("m1"), "extensions come first");
         observed.machines[0].in_place = cannot();
         assert_eq!(decided(&observed), Step::Act(Action::AskExternal));
-        // Whoever has taken over is alone with the Machines, whatever extensions could do.
-        observed.take_over = taken.clone();
+        // The one that has accepted is alone with the Machines, whatever extensions could do.
+        observed.external_update = taken.clone();
         assert_eq!(waits(&decided(&observed)), "waiting for a.x, which updates the Machines");
-        observed.machines[0].in_place = InPlaceVerdict::Can;
+        observed.machines[0].in_place = Ok(Verdict::default());
         assert_eq!(waits(&decided(&observed)), "waiting for a.x, which updates the Machines");
         // The number of Machines is still put right, and the sick are replaced.
         observed.replicas = 5;
@@ -196,24 +202,27 @@ fn others_are_asked_to_take_over_what_extensions_do_not_cover() {
 
         let mut observed = external(3, fallback);
         observed.machines[0].in_place = cannot();
-        observed.take_over = TakeOver::NoAnswer("down".to_owned());
-        assert_eq!(waits(&decided(&observed)), "waiting to know whether somebody takes over the update");
+        observed.external_update = ExternalUpdate::NoAnswer("down".to_owned());
+        assert_eq!(
+            waits(&decided(&observed)),
+            "waiting for an answer whether an external updater accepts the update"
+        );
     }
     let mut observed = external(3, None);
     observed.machines[0].in_place = cannot();
-    observed.take_over = TakeOver::Refused(vec![refusal]);
+    observed.external_update = ExternalUpdate::Refused(vec![refusal]);
     assert_eq!(
         waits(&decided(&observed)),
         "the rollout stops: Machine m1 cannot be updated in place, and the strategy has no fallback: \
          no extension updates Machines in place; a.x refuses: not mine"
     );
-    // Nobody is asked to take over a control plane that is not sound, nor what only a new Machine helps.
-    observed.take_over = TakeOver::NotAsked;
+    // No external updater is asked about a control plane that is not sound, nor what only a new Machine helps.
+    observed.external_update = ExternalUpdate::NotAsked;
     observed.machines[2].components.insert(Component::ApiServer, Health::Unhealthy);
     observed.machines[2].outdated.clear();
     assert!(waits(&decided(&observed)).starts_with("updating a Machine waits"));
     let mut observed = external(3, None);
-    observed.take_over = TakeOver::NotAsked;
+    observed.external_update = ExternalUpdate::NotAsked;
     observed.machines[0].marked_for_deletion = true;
     assert!(waits(&decided(&observed)).contains("it is marked for deletion"));
 }
@@ -222,7 +231,7 @@ fn others_are_asked_to_take_over_what_extensions_do_not_cover() {
 fn the_external_strategy_still_scales() {
     let mut observed = external(3, None);
     for machine in &mut observed.machines {
-        machine.in_place = InPlaceVerdict::Cannot(InPlaceRefusal::NoExtension);
+        machine.in_place = Err(WhyNotInPlace::NoExtension);
     }
     observed.replicas = 5;
     assert!(matches!(decided(&observed), Step::Act(Action::Join { reason: JoinReason::ScaleUp, .. })));

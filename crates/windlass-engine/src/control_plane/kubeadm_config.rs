@@ -134,7 +134,7 @@ fn apply_historical_defaults(config: &mut Map<String, Value>) {
 }
 
 /// kubeadm of these minors needs the kubelet of a control plane Machine to talk to its own API server, or an upgrade
-/// breaks the skew policy in between: the gate is on unless somebody decided otherwise.
+/// breaks the skew policy in between: the gate is on unless the user decided otherwise.
 fn default_feature_gates(config: &mut Map<String, Value>, version: &str) {
     const GATE: &str = "ControlPlaneKubeletLocalMode";
     const FIRST: Minor = Minor { major: 1, minor: 31 };

@@ -1,8 +1,8 @@
 //! KubeadmControlPlane: one change at a time, and never one that costs the quorum.
 //!
 //! [`decide`] takes what was observed and answers with the next [`Step`]: an [`Action`], a typed reason to wait
-//! ([`WaitingOn`]), or nothing to do. A control plane does one disruptive thing at a time; what comes after it is
-//! decided again from what is then observed, so nothing is remembered between two decisions.
+//! ([`WaitingOn`](crate::waiting::WaitingOn)), or nothing to do. A control plane does one disruptive thing at a time;
+//! what comes after it is decided again from what is then observed, so nothing is remembered between two decisions.
 //!
 //! - [`observe`]: what is looked at, from the objects of the API
 //! - [`desired`]: the Machines that are made, and what of them is kept in step without a rollout
@@ -28,7 +28,6 @@ pub mod placement;
 pub mod preflight;
 pub mod remediation;
 mod rollout;
-mod waiting;
 
 #[cfg(test)]
 mod decide_tests;
@@ -43,11 +42,7 @@ mod world_tests;
 
 pub use decide::{Action, Decision, DeleteReason, JoinReason, Step, decide};
 pub use etcd::{Etcd, EtcdMember, UnsafeRemoval};
-pub use observed::{
-    Component, Health, InPlaceRefusal, InPlaceVerdict, MachineDeletion, Observed, ObservedMachine, Strategy,
-    TopologyStep,
-};
+pub use observed::{Component, Health, MachineDeletion, Observed, ObservedMachine, Strategy, TopologyStep};
 pub use outdated::OutdatedReason;
 pub use preflight::{Operation, PreflightFailure};
 pub use remediation::{RemediationBlock, RemediationOutcome, RemediationPolicy, RemediationRecord};
-pub use waiting::WaitingOn;

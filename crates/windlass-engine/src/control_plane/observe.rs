@@ -6,25 +6,28 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde_json::Value;
+use windlass_api::Hook;
 use windlass_api::cluster::{Cluster, Machine};
 use windlass_api::conditions::{DELETING, HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED};
 use windlass_api::control_plane::{
     KubeadmControlPlane, KubeadmControlPlaneRollingUpdate, KubeadmControlPlaneRolloutStrategyType,
 };
 use windlass_api::names::{
-    DELETE_MACHINE_ANNOTATION, KCP_CLEANUP_ANNOTATION, PENDING_HOOKS_ANNOTATION,
-    PRE_TERMINATE_DELETE_HOOK_PREFIX, REMEDIATE_MACHINE_ANNOTATION, REMEDIATION_FOR_ANNOTATION,
-    REMEDIATION_IN_PROGRESS_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION, UPGRADE_STEP_ANNOTATION,
+    DELETE_MACHINE_ANNOTATION, KCP_CLEANUP_ANNOTATION, PRE_TERMINATE_DELETE_HOOK_PREFIX,
+    REMEDIATE_MACHINE_ANNOTATION, REMEDIATION_FOR_ANNOTATION, REMEDIATION_IN_PROGRESS_ANNOTATION,
+    UPDATE_IN_PROGRESS_ANNOTATION, UPGRADE_STEP_ANNOTATION,
 };
 
 use super::etcd::{Etcd, EtcdMember};
 use super::observed::{
-    Component, Health, InPlaceVerdict, MachineDeletion, Observed, ObservedMachine, Strategy, TopologyStep,
+    Component, Health, MachineDeletion, Observed, ObservedMachine, Strategy, TopologyStep,
 };
 use super::outdated::{Present, Template, Wanted, outdated};
 use super::remediation::{RemediationPolicy, RemediationRecord};
 use crate::condition;
-use crate::external_update::TakeOver;
+use crate::external_update::ExternalUpdate;
+use crate::in_place::InPlaceAnswer;
+use crate::pending_hooks::PendingHooks;
 
 /// The objects that a control plane is observed from.
 #[derive(Clone, Debug)]
@@ -57,7 +60,7 @@ pub struct MachineInputs<'a> {
     /// Health of its components.
     pub components: BTreeMap<Component, Health>,
     /// Whether it can be updated in place.
-    pub in_place: InPlaceVerdict,
+    pub in_place: InPlaceAnswer,
 }
 
 /// Observes a control plane.
@@ -102,7 +105,7 @@ pub fn observe(inputs: Inputs<'_>, now: Timestamp) -> Observed {
         remediation_in_progress: annotations
             .and_then(|all| all.get(REMEDIATION_IN_PROGRESS_ANNOTATION))
             .and_then(|value| RemediationRecord::from_annotation(value)),
-        take_over: TakeOver::NotAsked,
+        external_update: ExternalUpdate::NotAsked,
         machines: machines.into_iter().map(|machine| observe_machine(machine, &wanted, now)).collect(),
         workers: inputs.workers,
     }
@@ -202,8 +205,7 @@ fn observe_machine(inputs: MachineInputs<'_>, wanted: &Wanted<'_>, now: Timestam
         remediation_for: annotation(REMEDIATION_FOR_ANNOTATION)
             .and_then(|value| RemediationRecord::from_annotation(value)),
         update_in_progress: annotation(UPDATE_IN_PROGRESS_ANNOTATION).is_some(),
-        update_hook_pending: annotation(PENDING_HOOKS_ANNOTATION)
-            .is_some_and(|hooks| hooks.split(',').any(|hook| hook.trim() == "UpdateMachine")),
+        update_hook_pending: PendingHooks::of(metadata).contains(Hook::UpdateMachine),
         in_place,
         components,
     }
@@ -232,7 +234,7 @@ mod tests {
             kubeadm_config: None,
             template: None,
             components: BTreeMap::new(),
-            in_place: InPlaceVerdict::NotAsked,
+            in_place: Err(crate::in_place::WhyNotInPlace::NotAsked),
         });
         let inputs = Inputs {
             control_plane: &control_plane,

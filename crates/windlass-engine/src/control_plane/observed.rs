@@ -8,7 +8,8 @@ use jiff::Timestamp;
 use super::etcd::Etcd;
 use super::outdated::OutdatedReason;
 use super::remediation::{RemediationPolicy, RemediationRecord};
-use crate::external_update::TakeOver;
+use crate::external_update::ExternalUpdate;
+use crate::in_place::InPlaceAnswer;
 
 /// One KubeadmControlPlane with its Machines, at one instant.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,8 +40,8 @@ pub struct Observed {
     pub remediation: RemediationPolicy,
     /// A remediation whose replacement does not exist yet.
     pub remediation_in_progress: Option<RemediationRecord>,
-    /// What came of asking others to take over the update.
-    pub take_over: TakeOver,
+    /// What came of asking external updaters.
+    pub external_update: ExternalUpdate,
     /// Machines that this control plane owns, in any order.
     pub machines: Vec<ObservedMachine>,
     /// Machines and pools of the Cluster that are not of this control plane; looked at when it is deleted.
@@ -122,7 +123,7 @@ pub struct ObservedMachine {
     /// `UpdateMachine` is among its pending hooks.
     pub update_hook_pending: bool,
     /// Whether extensions can update it in place.
-    pub in_place: InPlaceVerdict,
+    pub in_place: InPlaceAnswer,
     /// State of its control plane components; what is missing is unknown.
     pub components: BTreeMap<Component, Health>,
 }
@@ -162,65 +163,6 @@ pub struct MachineDeletion {
     pub other_hooks: Vec<String>,
 }
 
-/// Whether extensions can update a Machine in place.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum InPlaceVerdict {
-    /// Nobody asked.
-    #[default]
-    NotAsked,
-    /// Extensions cover the whole change.
-    Can,
-    /// They do not.
-    Cannot(InPlaceRefusal),
-    /// They were asked, and there is no answer that could be used.
-    NoAnswer(String),
-}
-
-/// Why a Machine cannot be updated in place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InPlaceRefusal {
-    /// No extension is registered that updates Machines.
-    NoExtension,
-    /// Changes remain that no extension covers.
-    NotCovered {
-        /// What is left over, for people.
-        leftovers: Vec<String>,
-    },
-    /// No update leads there, whoever is asked.
-    Impossible {
-        /// Why not.
-        why: String,
-    },
-    /// The Machine is to be deleted.
-    MarkedForDeletion,
-    /// The Machine is to be remediated.
-    MarkedForRemediation,
-    /// What is asked for is a new Machine: its certificates expire, or `rollout.after` has passed.
-    WantsNewMachine(OutdatedReason),
-}
-
-impl InPlaceRefusal {
-    /// Whether somebody else can be asked to take over the update: the trouble is that extensions do not cover it.
-    pub fn may_be_taken_over(&self) -> bool {
-        matches!(self, Self::NoExtension | Self::NotCovered { .. })
-    }
-}
-
-impl fmt::Display for InPlaceRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoExtension => f.write_str("no extension updates Machines in place"),
-            Self::NotCovered { leftovers } => {
-                write!(f, "no extension covers {}", leftovers.join(", "))
-            }
-            Self::Impossible { why } => f.write_str(why),
-            Self::MarkedForDeletion => f.write_str("it is marked for deletion"),
-            Self::MarkedForRemediation => f.write_str("it is marked for remediation"),
-            Self::WantsNewMachine(reason) => write!(f, "only a new Machine helps: {reason}"),
-        }
-    }
-}
-
 /// State of a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Health {
@@ -228,7 +170,7 @@ pub enum Health {
     Healthy,
     /// It does not.
     Unhealthy,
-    /// Nobody knows.
+    /// Not known.
     Unknown,
 }
 

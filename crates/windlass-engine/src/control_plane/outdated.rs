@@ -111,7 +111,7 @@ pub struct Template<'a> {
 
 /// Why the Machine needs a rollout; empty if it is up to date.
 ///
-/// What cannot be read counts as equal: a Machine is never replaced because somebody deleted its configuration.
+/// What cannot be read counts as equal: a Machine is never replaced because its configuration was deleted.
 pub fn outdated(present: &Present<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Vec<OutdatedReason> {
     let mut reasons = Vec::new();
     if present.version != Some(wanted.version) {

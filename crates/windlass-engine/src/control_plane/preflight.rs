@@ -53,7 +53,7 @@ pub enum PreflightFailure {
         /// Its name.
         machine: String,
     },
-    /// A component does not work, or nobody knows.
+    /// A component is unhealthy, or its health is unknown.
     Component {
         /// The Machine it is on.
         machine: String,

@@ -50,7 +50,7 @@ struct WireRecord {
 }
 
 impl RemediationRecord {
-    /// Reads the value of an annotation; none if somebody wrote something else there.
+    /// Reads the value of an annotation; none if it has another form.
     pub fn from_annotation(value: &str) -> Option<Self> {
         let WireRecord { machine, timestamp, retry_count } = serde_json::from_str(value).ok()?;
         Some(Self { machine, timestamp: timestamp.parse().ok()?, retry_count })

@@ -179,7 +179,7 @@ fn a_crash_between_record_and_deletion_or_after_the_replacement_is_healed() {
     assert!(decision.remediation_done);
     assert!(matches!(decision.step, Step::Act(Action::Join { remediation_for: None, .. })));
 
-    // Nothing to replace any more: somebody scaled down.
+    // Nothing to replace any more: the group was scaled down.
     observed.machines[2].remediation_for = None;
     observed.replicas = 3;
     let decision = decide(&observed, at(1000));

@@ -2,12 +2,13 @@
 
 use super::decide::{Action, DeleteReason, JoinReason, Step};
 use super::etcd;
-use super::observed::{InPlaceRefusal, InPlaceVerdict, Observed, ObservedMachine, Strategy};
+use super::observed::{Observed, ObservedMachine, Strategy};
 use super::placement;
 use super::preflight::{Operation, preflight};
 use super::remediation;
-use super::waiting::WaitingOn;
-use crate::external_update::TakeOver;
+use crate::external_update::ExternalUpdate;
+use crate::in_place::WhyNotInPlace;
+use crate::waiting::WaitingOn;
 
 /// The next step of a rollout. At least one Machine needs it.
 pub(super) fn roll_out(observed: &Observed) -> Step {
@@ -67,7 +68,7 @@ fn rolling_update(observed: &Observed, in_place: bool) -> Step {
     if in_place
         && up_to_date < observed.replicas as usize
         && let Some(victim) = placement::victim(observed).filter(|victim| victim.needs_rollout())
-        && refusal(victim).is_none()
+        && why_not(victim).is_none()
         && let Some(step) = update_in_place(victim, observed)
     {
         return step;
@@ -85,13 +86,13 @@ fn external(observed: &Observed) -> Step {
         return scale_down(observed, DeleteReason::ScaleDown);
     }
     let Some(next) = placement::next_outdated(observed) else { return Step::Settled };
-    // Whoever has taken over is at work: nobody else touches a Machine.
-    if let TakeOver::By { handler, .. } = &observed.take_over {
+    // The external updater that has accepted is at work: nothing else touches a Machine.
+    if let ExternalUpdate::Accepted { handler, .. } = &observed.external_update {
         return Step::Wait(WaitingOn::ExternalUpdate { handler: handler.clone() });
     }
     let fallback = observed.strategy.surge(observed.replicas).is_some();
-    match refusal(next) {
-        Some(why) if why.may_be_taken_over() && observed.take_over == TakeOver::NotAsked => {
+    match why_not(next) {
+        Some(why) if why.allows_external_update() && observed.external_update == ExternalUpdate::NotAsked => {
             // As for an update in place: never from a control plane that is not sound.
             let failures = preflight(observed, Operation::UpdateInPlace, None);
             match failures.is_empty() {
@@ -99,7 +100,10 @@ fn external(observed: &Observed) -> Step {
                 false => Step::Wait(WaitingOn::Preflight { operation: Operation::UpdateInPlace, failures }),
             }
         }
-        Some(why) if why.may_be_taken_over() && matches!(observed.take_over, TakeOver::NoAnswer(_)) => {
+        Some(why)
+            if why.allows_external_update()
+                && matches!(observed.external_update, ExternalUpdate::NoAnswer(_)) =>
+        {
             Step::Wait(WaitingOn::ExternalAnswer)
         }
         None => match update_in_place(next, observed) {
@@ -111,12 +115,12 @@ fn external(observed: &Observed) -> Step {
             }
         },
         Some(_) if fallback => rolling_update(observed, false),
-        Some(refusal) => {
-            let refusals = match &observed.take_over {
-                TakeOver::Refused(refusals) => refusals.clone(),
+        Some(why) => {
+            let refusals = match &observed.external_update {
+                ExternalUpdate::Refused(refusals) => refusals.clone(),
                 _ => Vec::new(),
             };
-            Step::Wait(WaitingOn::InPlaceRefused { machine: next.name.clone(), refusal, refusals })
+            Step::Wait(WaitingOn::InPlaceRefused { machine: next.name.clone(), why: Box::new(why), refusals })
         }
     }
 }
@@ -132,29 +136,27 @@ fn update_in_place(machine: &ObservedMachine, observed: &Observed) -> Option<Ste
     }
     let name = machine.name.clone();
     Some(match &machine.in_place {
-        InPlaceVerdict::Can => Step::Act(Action::TriggerInPlace { machine: name }),
-        InPlaceVerdict::NotAsked | InPlaceVerdict::Cannot(_) => {
-            Step::Act(Action::AskInPlace { machine: name })
-        }
-        InPlaceVerdict::NoAnswer(why) => {
+        Ok(_) => Step::Act(Action::TriggerInPlace { machine: name }),
+        Err(WhyNotInPlace::NoAnswer(why)) => {
             Step::Wait(WaitingOn::InPlaceAnswer { machine: name, why: why.clone() })
         }
+        Err(_) => Step::Act(Action::AskInPlace { machine: name }),
     })
 }
 
 /// Why this Machine is not updated in place, as far as is known before extensions are asked.
-fn refusal(machine: &ObservedMachine) -> Option<InPlaceRefusal> {
+fn why_not(machine: &ObservedMachine) -> Option<WhyNotInPlace> {
     if machine.marked_for_deletion {
-        return Some(InPlaceRefusal::MarkedForDeletion);
+        return Some(WhyNotInPlace::MarkedForDeletion);
     }
     if machine.marked_for_remediation {
-        return Some(InPlaceRefusal::MarkedForRemediation);
+        return Some(WhyNotInPlace::MarkedForRemediation);
     }
     if let Some(reason) = machine.outdated.iter().find(|reason| reason.wants_new_machine()) {
-        return Some(InPlaceRefusal::WantsNewMachine(reason.clone()));
+        return Some(WhyNotInPlace::WantsNewMachine(reason.clone()));
     }
     match &machine.in_place {
-        InPlaceVerdict::Cannot(refusal) => Some(refusal.clone()),
-        InPlaceVerdict::NotAsked | InPlaceVerdict::Can | InPlaceVerdict::NoAnswer(_) => None,
+        Ok(_) | Err(WhyNotInPlace::NotAsked | WhyNotInPlace::NoAnswer(_)) => None,
+        Err(why) => Some(why.clone()),
     }
 }

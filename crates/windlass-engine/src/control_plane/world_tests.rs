@@ -5,6 +5,8 @@ use proptest::strategy::Strategy as Values;
 
 use super::fixture::*;
 use super::*;
+use crate::in_place::{Verdict, WhyNotInPlace};
+use crate::waiting::WaitingOn;
 
 /// What happens next. The number picks a Machine, or a value.
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +157,7 @@ impl World {
         machine.update_in_progress = false;
         machine.update_hook_pending = false;
         machine.version = Some(version);
-        machine.in_place = InPlaceVerdict::NotAsked;
+        machine.in_place = Err(WhyNotInPlace::NotAsked);
         let name = machine.name.clone();
         self.made_from.insert(name, template);
     }
@@ -195,15 +197,12 @@ impl World {
                 self.observed.remediation_in_progress = Some(record);
             }
             Action::AskInPlace { machine } => {
-                self.named(&machine).in_place = if self.in_place {
-                    InPlaceVerdict::Can
-                } else {
-                    InPlaceVerdict::Cannot(InPlaceRefusal::NoExtension)
-                };
+                self.named(&machine).in_place =
+                    if self.in_place { Ok(Verdict::default()) } else { Err(WhyNotInPlace::NoExtension) };
             }
-            // Nobody is there who takes over.
+            // There is no external updater.
             Action::AskExternal => {
-                self.observed.take_over = crate::external_update::TakeOver::Refused(Vec::new());
+                self.observed.external_update = crate::external_update::ExternalUpdate::Refused(Vec::new());
             }
             Action::TriggerInPlace { machine } => {
                 self.named(&machine).update_in_progress = true;
@@ -233,7 +232,7 @@ impl World {
         machine.version = Some(format!("v1.{}.0", self.minor));
         machine.failure_domain = failure_domain;
         machine.remediation_for = remediation_for;
-        machine.in_place = InPlaceVerdict::NotAsked;
+        machine.in_place = Err(WhyNotInPlace::NotAsked);
         self.made_from.insert(machine.name.clone(), self.template);
         self.observed.machines.push(machine);
     }

@@ -1,4 +1,4 @@
-//! Who is asked next.
+//! Which external updater is asked next.
 
 use std::collections::BTreeSet;
 
@@ -6,33 +6,33 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Acceptance, Record, Refusal};
 
-/// How long a refusal holds while the rollout stands still because of it: implementers may learn, and nothing says when they
+/// How long a refusal holds while the rollout stands still because of it: external updaters may learn, and nothing says when they
 /// have.
 pub const REFUSALS_HOLD: SignedDuration = SignedDuration::from_mins(10);
 
-/// When somebody who has accepted and was not reached is asked again, if its failure policy says not to mind.
+/// When one that has accepted and was not reached is asked again, if its failure policy says not to mind.
 pub const UNREACHED_AGAIN: SignedDuration = SignedDuration::from_mins(1);
 
-/// What is known when somebody has to be asked.
+/// What is known when external updaters are asked.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// What implementers said so far.
+    /// What external updaters said so far.
     pub record: Option<&'a Record>,
     /// The [fingerprint](super::fingerprint) of what is desired.
     pub desired: &'a str,
     /// The machines that are not as desired.
     pub machines: &'a BTreeSet<String>,
-    /// Who can be asked, in the order in which they are.
-    pub implementers: &'a [Implementer],
-    /// Whether machines are replaced if nobody takes over.
+    /// The external updaters, in the order in which they are asked.
+    pub updaters: &'a [ExternalUpdater],
+    /// Whether machines are replaced if none of them accepts.
     pub fallback: bool,
     /// The time.
     pub now: Timestamp,
 }
 
-/// Somebody who can be asked.
+/// An extension that implements hook `ExternalUpdate`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Implementer {
+pub struct ExternalUpdater {
     /// Full name of the handler.
     pub name: String,
     /// How it is registered, in short: where it is and with which settings.
@@ -44,28 +44,28 @@ pub struct Implementer {
 pub enum Step {
     /// Nothing is to be updated. What was recorded can be forgotten.
     Nothing,
-    /// This implementer is asked.
-    Ask(Implementer),
-    /// Somebody has taken over. Its machines are watched.
+    /// This external updater is asked.
+    Ask(ExternalUpdater),
+    /// An external updater has accepted. Its machines are watched.
     Watch {
-        /// Who, and what it said.
+        /// Which one, and what it said.
         acceptance: Acceptance,
         /// When it is asked again.
         again: Option<Timestamp>,
     },
-    /// Nobody takes over.
+    /// None of them accepts.
     Refused {
-        /// Who was asked and why not; empty if there is nobody.
+        /// Which were asked and why they refuse; empty if there is none.
         refusals: Vec<Refusal>,
         /// When the first of them is asked again.
         again: Option<Timestamp>,
     },
 }
 
-/// What an implementer said.
+/// What an external updater said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It takes over.
+    /// It accepts.
     Accepted {
         /// What it says.
         reason: String,
@@ -82,39 +82,40 @@ pub enum Answer {
 }
 
 impl Record {
-    /// Who has taken over, if it is still registered. Nobody else is asked before it has withdrawn, whatever the change:
+    /// The one that has accepted, if it is still registered. No other is asked before it has withdrawn, whatever the change:
     /// two must not work on the same machines.
-    pub fn holder(&self, implementers: &[Implementer]) -> Option<&Acceptance> {
-        let known = |accepted: &&Acceptance| implementers.iter().any(|other| other.name == accepted.by);
+    pub fn holder(&self, updaters: &[ExternalUpdater]) -> Option<&Acceptance> {
+        let known = |accepted: &&Acceptance| updaters.iter().any(|other| other.name == accepted.by);
         self.accepted.as_ref().filter(known)
     }
 }
 
 impl Observed<'_> {
     fn holder(&self) -> Option<&Acceptance> {
-        self.record?.holder(self.implementers)
+        self.record?.holder(self.updaters)
     }
 
     /// The refusals that still count.
     fn refusals(&self) -> Vec<Refusal> {
         let counts = |refusal: &&Refusal| {
-            let same =
-                |other: &Implementer| other.name == refusal.by && other.registration == refusal.registration;
-            // While machines are replaced nobody is asked again: whoever came in between would meet half a rollout.
+            let same = |other: &ExternalUpdater| {
+                other.name == refusal.by && other.registration == refusal.registration
+            };
+            // While machines are replaced none is asked again: it would meet half a rollout.
             let fresh = self.fallback || self.now.duration_since(refusal.at) < REFUSALS_HOLD;
-            self.implementers.iter().any(same) && fresh
+            self.updaters.iter().any(same) && fresh
         };
         let record = self.record.filter(|record| record.desired == self.desired);
         record.into_iter().flat_map(|record| &record.refused).filter(counts).cloned().collect()
     }
 }
 
-/// Decides who is asked next, if anybody.
+/// Decides which external updater is asked next, if any.
 pub fn decide(observed: &Observed<'_>) -> Step {
     if observed.machines.is_empty() {
         return Step::Nothing;
     }
-    let is = |name: &str| observed.implementers.iter().find(|other| other.name == name).cloned();
+    let is = |name: &str| observed.updaters.iter().find(|other| other.name == name).cloned();
     if let Some(acceptance) = observed.holder() {
         let same = observed.record.is_some_and(|record| record.desired == observed.desired)
             && observed.machines.is_subset(&acceptance.machines);
@@ -130,8 +131,8 @@ pub fn decide(observed: &Observed<'_>) -> Step {
         return Step::Watch { acceptance: acceptance.clone(), again };
     }
     let refusals = observed.refusals();
-    let unasked = |other: &&Implementer| refusals.iter().all(|refusal| refusal.by != other.name);
-    match observed.implementers.iter().find(unasked) {
+    let unasked = |other: &&ExternalUpdater| refusals.iter().all(|refusal| refusal.by != other.name);
+    match observed.updaters.iter().find(unasked) {
         Some(next) => Step::Ask(next.clone()),
         None => {
             let first = refusals.iter().map(|refusal| refusal.at).min().filter(|_| !observed.fallback);
@@ -142,7 +143,7 @@ pub fn decide(observed: &Observed<'_>) -> Step {
 }
 
 /// The record after an answer. It is written before anything is done about it.
-pub fn after(observed: &Observed<'_>, asked: &Implementer, answer: Answer) -> Record {
+pub fn after(observed: &Observed<'_>, asked: &ExternalUpdater, answer: Answer) -> Record {
     let later = |duration: SignedDuration| observed.now.checked_add(duration).ok();
     let mut refused = observed.refusals();
     refused.retain(|refusal| refusal.by != asked.name);
@@ -194,10 +195,10 @@ mod tests {
         names.iter().map(|&name| name.to_owned()).collect()
     }
 
-    fn implementers(names: &[&str]) -> Vec<Implementer> {
+    fn updaters(names: &[&str]) -> Vec<ExternalUpdater> {
         names
             .iter()
-            .map(|&name| Implementer { name: name.to_owned(), registration: "r".to_owned() })
+            .map(|&name| ExternalUpdater { name: name.to_owned(), registration: "r".to_owned() })
             .collect()
     }
 
@@ -214,17 +215,17 @@ mod tests {
         record: Option<Record>,
         desired: &'static str,
         machines: BTreeSet<String>,
-        implementers: Vec<Implementer>,
+        updaters: Vec<ExternalUpdater>,
         fallback: bool,
     }
 
     impl Owner {
-        fn new(implementers: &[&str]) -> Self {
+        fn new(updaters: &[&str]) -> Self {
             Self {
                 record: None,
                 desired: "d1",
                 machines: names(&["m1", "m2"]),
-                implementers: self::implementers(implementers),
+                updaters: self::updaters(updaters),
                 fallback: false,
             }
         }
@@ -238,7 +239,7 @@ mod tests {
                 record: self.record.as_ref(),
                 desired: self.desired,
                 machines: &self.machines,
-                implementers: &self.implementers,
+                updaters: &self.updaters,
                 fallback: self.fallback,
                 now: at(now),
             }
@@ -256,7 +257,7 @@ mod tests {
         fn watched(&self, now: i64) -> (String, Option<Timestamp>) {
             match self.step(now) {
                 Step::Watch { acceptance, again } => (acceptance.by, again),
-                other => panic!("nobody has taken over: {other:?}"),
+                other => panic!("none has accepted: {other:?}"),
             }
         }
 
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn implementers_are_asked_in_order_until_one_accepts() {
+    fn external_updaters_are_asked_in_order_until_one_accepts() {
         let mut owner = Owner::new(&["a", "b", "c"]);
         owner.ask(0, "a", refused());
         owner.ask(1, "b", accepted(None));
@@ -296,7 +297,7 @@ mod tests {
         let (refusals, again) = owner.refusals(61);
         assert_eq!(refusals, ["a refuses: not mine", "b refuses: not mine"]);
         assert_eq!(again, Some(at(660)));
-        // Nobody knows when implementers learn.
+        // It is unknown when external updaters change their answer.
         owner.ask(660, "a", accepted(None));
         assert_eq!(owner.watched(661).0, "a");
     }
@@ -308,10 +309,10 @@ mod tests {
         owner.ask(0, "a", refused());
         owner.machines = names(&["m2"]);
         assert_eq!(owner.refusals(1_000_000), (vec!["a refuses: not mine".to_owned()], None));
-        // Another change, or an implementer that was registered anew, is another question.
+        // Another change, or an external updater that was registered anew, is another question.
         owner.desired = "d2";
         owner.ask(2, "a", refused());
-        owner.implementers[0].registration = "other".to_owned();
+        owner.updaters[0].registration = "other".to_owned();
         owner.ask(3, "a", accepted(None));
     }
 
@@ -333,8 +334,8 @@ mod tests {
         owner.desired = "d2";
         owner.ask(3, "b", refused());
         owner.ask(3, "a", accepted(None));
-        // It is not registered any more: nobody is at it.
-        owner.implementers.remove(0);
+        // It is not registered any more, so it does not work on it.
+        owner.updaters.remove(0);
         owner.ask(4, "b", accepted(None));
     }
 

@@ -7,7 +7,7 @@ use windlass_api::hooks::MachineObjects;
 use crate::hash;
 
 /// Whether an object has become what a template wants, which was made from another template before. What neither of them
-/// mentions belongs to somebody else, such as the provider.
+/// mentions belongs to others, such as the provider.
 pub fn is_reached(before: Option<&Value>, wanted: &Value, present: Option<&Value>) -> bool {
     match (before, wanted, present) {
         (before, Value::Object(wanted), Some(Value::Object(present))) => {
@@ -67,7 +67,7 @@ pub fn fingerprint(desired: &MachineObjects) -> String {
     digest(&json!(specs))
 }
 
-/// A short text for how an implementer is registered, by which it is told from how it was registered before.
+/// A short text for how an external updater is registered, by which it is told from how it was registered before.
 pub fn digest(registration: &Value) -> String {
     format!("{:016x}", hash::long(registration.to_string().as_bytes()))
 }
@@ -98,7 +98,7 @@ mod tests {
         }
         assert!(is_reached(None, &json!({}), None));
         assert!(!is_reached(None, &json!({"a": 1}), None));
-        // Lists are compared as a whole: nobody knows which of their items belong to whom.
+        // Lists are compared as a whole: it is unknown which of their items belong to whom.
         assert!(!is_reached(None, &json!({"a": [1]}), Some(&json!({"a": [1, 2]}))));
     }
 

@@ -1,4 +1,4 @@
-//! What implementers said, as it is written down.
+//! What external updaters said, as it is written down.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What implementers said about an update. Written as an annotation of the owner of the machines.
+/// What external updaters said about an update. Written as an annotation of the owner of the machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The [fingerprint](super::fingerprint) of what they were asked for.
@@ -17,7 +17,7 @@ pub struct Record {
     pub refused: Vec<Refusal>,
 }
 
-/// An implementer has taken over.
+/// An external updater has accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acceptance {
     /// Full name of the handler.
@@ -32,7 +32,7 @@ pub struct Acceptance {
     pub not_before: Option<Timestamp>,
 }
 
-/// An implementer does not take over, or no longer.
+/// An external updater does not accept, or no longer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Full name of the handler.
@@ -46,7 +46,7 @@ pub struct Refusal {
 }
 
 impl Record {
-    /// Reads the value of an annotation; none if somebody wrote something else there.
+    /// Reads the value of an annotation; none if it has another form.
     pub fn from_annotation(value: &str) -> Option<Self> {
         let wire: Wire = serde_json::from_str(value).ok()?;
         let time = |text: Option<String>| text.and_then(|text| text.parse().ok());

@@ -5,10 +5,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass_api::cluster::{Cluster, Machine, MachineHealthCheck, MachineHealthCheckStatus};
 use windlass_api::conditions as types;
 use windlass_api::conditions::reason;
-use windlass_api::names::{PAUSED_ANNOTATION, SKIP_REMEDIATION_ANNOTATION};
+use windlass_api::names::SKIP_REMEDIATION_ANNOTATION;
 
 use super::{Allowance, Health, LimitError, NodeState, Unhealthy, health};
 use crate::condition::{self, Finding};
+use crate::pause::{Pause, not_paused};
 
 /// What is known when a health check is decided upon.
 #[derive(Clone, Debug)]
@@ -69,10 +70,9 @@ pub enum Remedy {
 
 /// Whether users want a Machine left alone.
 pub fn is_left_alone(machine: &Machine) -> bool {
-    let has = |key: &str| {
-        machine.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(key))
-    };
-    has(SKIP_REMEDIATION_ANNOTATION) || has(PAUSED_ANNOTATION)
+    let annotations = machine.metadata.annotations.as_ref();
+    Pause::of(&machine.metadata, None).is_some()
+        || annotations.is_some_and(|annotations| annotations.contains_key(SKIP_REMEDIATION_ANNOTATION))
 }
 
 /// Decides what becomes of a health check and of its Machines.
@@ -122,7 +122,7 @@ pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Result<Decision, Limit
         targets: names,
         ..check.status.clone()
     };
-    for finding in [verdict(&allowance, unhealthy.len()), Finding::no(types::PAUSED, reason::NOT_PAUSED)] {
+    for finding in [verdict(&allowance, unhealthy.len()), not_paused()] {
         condition::set(&mut status.conditions, finding, check.metadata.generation, now);
     }
     Ok(Decision { status, marks, unhealthy, look_again: look_again.min() })

@@ -10,7 +10,7 @@ use windlass_api::names::REMEDIATE_MACHINE_ANNOTATION;
 
 use crate::condition;
 
-/// How long a Machine may take to become a Node, if nobody says.
+/// How long a Machine may take to become a Node by default.
 const NODE_STARTUP: SignedDuration = SignedDuration::from_mins(10);
 
 /// What is known of the Node of a Machine.
@@ -36,7 +36,7 @@ pub enum Health {
     },
     /// It is not.
     Unhealthy(Unhealthy),
-    /// It has no Node yet, and still has time to become one; or nobody can tell.
+    /// It has no Node yet, and still has time to become one; or that is unknown.
     Pending {
         /// When that time is over.
         look_again: Option<Timestamp>,

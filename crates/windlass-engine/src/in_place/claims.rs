@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 use windlass_api::hooks::{CanUpdateMachineResponse, CanUpdateMachineSetResponse, Patch, PatchType};
 use windlass_api::{Object, RegisteredName};
+use windlass_patch::{Dialect, JsonPatch, JsonPatchError, Problem, merge_patch};
 
 use super::Part;
 
@@ -81,10 +82,8 @@ pub enum WhyUnusable {
     DoesNotApply {
         /// The object.
         kind: String,
-        /// The step of the patch that fails; the first is 1.
-        step: usize,
-        /// Where it leads.
-        path: String,
+        /// The operation that fails, and why.
+        error: Box<JsonPatchError>,
     },
     /// A patch changes what no extension may change.
     Outside {
@@ -123,8 +122,8 @@ impl fmt::Display for WhyUnusable {
             }
             Self::PatchType { kind, given } => write!(f, "patchType {given:?} of {kind} is unknown"),
             Self::NotAPatch { kind, format } => write!(f, "the patch of {kind} is no {format}"),
-            Self::DoesNotApply { kind, step, path } => {
-                write!(f, "the patch of {kind} does not apply: step {step} at {path:?}")
+            Self::DoesNotApply { kind, error } => {
+                write!(f, "the patch of {kind} does not apply: {error}")
             }
             Self::Outside { kind, paths, allowed } => write!(
                 f,
@@ -149,12 +148,17 @@ pub(super) fn applied(object: &Object, kind: &str, patch: &Patch) -> Result<Obje
     match &patch.patch_type {
         PatchType::JsonPatch => {
             let content = patch.patch.to_json().map_err(|_| not_a("JSON"))?;
-            let steps: json_patch::Patch =
-                serde_json::from_value(content).map_err(|_| not_a("list of JSONPatch operations"))?;
-            json_patch::patch(&mut document, &steps).map_err(|error| WhyUnusable::DoesNotApply {
-                kind: kind.clone(),
-                step: error.operation + 1,
-                path: error.path.to_string(),
+            let patched =
+                JsonPatch::parse(Dialect::ClusterApi, &content).and_then(|patch| patch.apply(&document));
+            document = patched.map_err(|error| match error {
+                JsonPatchError::Malformed => not_a("list of JSONPatch operations"),
+                JsonPatchError::Rejected { problem, .. } if problem.is_malformed() => {
+                    not_a("list of JSONPatch operations")
+                }
+                JsonPatchError::Rejected { problem: Problem::Root, .. } => {
+                    not_a("patch that leaves an object")
+                }
+                error => WhyUnusable::DoesNotApply { kind: kind.clone(), error: Box::new(error) },
             })?;
         }
         PatchType::JsonMergePatch => {
@@ -165,7 +169,7 @@ pub(super) fn applied(object: &Object, kind: &str, patch: &Patch) -> Result<Obje
             if !content.is_object() {
                 return Err(not_a("JSONMergePatch object"));
             }
-            json_patch::merge(&mut document, &content);
+            merge_patch::apply_to(&mut document, &content);
         }
         other => return Err(WhyUnusable::PatchType { given: other.to_string(), kind }),
     }

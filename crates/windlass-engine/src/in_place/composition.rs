@@ -23,11 +23,11 @@ pub struct Composition {
 }
 
 impl Composition {
-    /// Nobody was asked yet.
+    /// No extension was asked yet.
     ///
     /// # Errors
     ///
-    /// No update leads from one state to the other, whoever is asked.
+    /// No update leads from one state to the other, whichever extension is asked.
     pub fn new(level: Level, current: Objects, desired: Objects) -> Result<Self, Incomparable> {
         current.comparable(&desired)?;
         let start = current.clone();
@@ -49,7 +49,7 @@ impl Composition {
         &self.desired
     }
 
-    /// Whether everything is covered, so that nobody else needs to be asked.
+    /// Whether everything is covered, so that no other extension needs to be asked.
     pub fn is_covered(&self) -> bool {
         self.between(&self.current, &self.desired).is_empty()
     }
@@ -68,7 +68,7 @@ impl Composition {
             let kind = self.current.kind(part);
             let patched = applied(object, kind, patch).map_err(unusable)?;
             self.check_extent(part, object, &patched).map_err(unusable)?;
-            // Against the state that nobody has touched the patch shows also what it merely repeats.
+            // Against the original state the patch shows also what it merely repeats.
             if let Some(Ok(alone)) = self.start.get(part).map(|object| applied(object, kind, patch)) {
                 let mut changed = self.start.clone();
                 changed.put(part, alone);
@@ -153,7 +153,7 @@ impl Composition {
         }
     }
 
-    /// The first of some fields that somebody claims already.
+    /// The first of some fields that another extension claims already.
     fn owner_of<'a>(&self, fields: impl Iterator<Item = &'a Field>) -> Option<(Field, RegisteredName)> {
         fields.into_iter().find_map(|field| {
             let owner = self.claimed.iter().find(|(_, claimed)| claimed.contains(field));

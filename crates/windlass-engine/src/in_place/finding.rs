@@ -1,9 +1,9 @@
-//! The verdict as a condition of whoever owns the machines.
+//! The answers as a condition of the owner of the machines.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::Verdict;
+use super::{InPlaceAnswer, WhyNotInPlace};
 use crate::condition::{self, Finding};
 
 /// Condition of a MachineDeployment or a control plane that has machines to update: whether that is possible in place.
@@ -13,47 +13,35 @@ pub const CAN_UPDATE_IN_PLACE: &str = "CanUpdateInPlace";
 pub mod reason {
     /// Extensions cover every field.
     pub const COVERED: &str = "Covered";
-    /// Some fields are covered by nobody.
+    /// Some fields are covered by no extension.
     pub const NOT_COVERED: &str = "NotCovered";
     /// An extension could not be asked, or its answer cannot be used.
     pub const NO_ANSWER: &str = "NoUsableAnswer";
 }
 
-/// What was found out about the machines of one MachineSet, or about one machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// Extensions answered.
-    Verdict(Verdict),
-    /// No update leads there, whoever is asked.
-    Impossible(String),
-    /// It could not be found out.
-    NoAnswer(String),
-}
-
-/// The condition, from what was found out about each of `subjects`, such as `MachineSet a`. None if there is nothing to
-/// say: nothing is to be updated, or nobody could do it in place.
-pub fn finding(subjects: &[(String, Found)]) -> Option<Finding> {
+/// The condition, from the answers about each of `subjects`, such as `MachineSet a`. None if there is nothing to say: nothing
+/// is to be updated, or no extension updates machines in place.
+pub fn finding(subjects: &[(String, InPlaceAnswer)]) -> Option<Finding> {
     if subjects.is_empty() {
         return None;
     }
     let lines: Vec<String> = subjects
         .iter()
-        .map(|(subject, found)| match found {
-            Found::Verdict(verdict) if verdict.fields.is_empty() => {
+        .map(|(subject, answer)| match answer {
+            Ok(verdict) if verdict.fields.is_empty() => {
                 format!("{subject} can be updated in place, no field of it changes")
             }
-            Found::Verdict(verdict) if verdict.is_covered() => {
-                format!("{subject} can be updated in place\n{verdict}")
+            Ok(verdict) => format!("{subject} can be updated in place\n{verdict}"),
+            Err(WhyNotInPlace::NotCovered(verdict)) => {
+                format!("{subject} cannot be updated in place\n{verdict}")
             }
-            Found::Verdict(verdict) => format!("{subject} cannot be updated in place\n{verdict}"),
-            Found::Impossible(why) => format!("{subject} cannot be updated in place: {why}"),
-            Found::NoAnswer(why) => format!("{subject}: {why}"),
+            Err(WhyNotInPlace::NoAnswer(why)) => format!("{subject}: {why}"),
+            Err(why) => format!("{subject} cannot be updated in place: {why}"),
         })
         .collect();
     let message = lines.join("\n");
-    let unknown = subjects.iter().any(|(_, found)| matches!(found, Found::NoAnswer(_)));
-    let covered =
-        subjects.iter().all(|(_, found)| matches!(found, Found::Verdict(verdict) if verdict.is_covered()));
+    let unknown = subjects.iter().any(|(_, answer)| matches!(answer, Err(WhyNotInPlace::NoAnswer(_))));
+    let covered = subjects.iter().all(|(_, answer)| answer.is_ok());
     Some(match (unknown, covered) {
         (true, _) => Finding::unknown(CAN_UPDATE_IN_PLACE, reason::NO_ANSWER).because(message),
         (false, true) => Finding::yes(CAN_UPDATE_IN_PLACE, reason::COVERED).because(message),
@@ -64,7 +52,7 @@ pub fn finding(subjects: &[(String, Found)]) -> Option<Finding> {
 /// What becomes of the condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Said {
-    /// It stays: machines are being updated, or nobody got as far as asking.
+    /// It stays: machines are being updated, or extensions were not asked yet.
     #[default]
     AsBefore,
     /// This was found out.

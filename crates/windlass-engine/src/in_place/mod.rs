@@ -2,9 +2,10 @@
 //!
 //! An extension answers with patches of the current objects: what they change is what it covers. Several extensions are
 //! asked one after the other; each sees the current state with what the ones before it cover. [`Composition`] keeps
-//! the account, [`Verdict`] is what came of it: per field, who covers it or that nobody does. Paths of fields are
+//! the account, [`Verdict`] is what came of it: per field, which extension covers it, if any does; [`InPlaceAnswer`] is what follows. Paths of fields are
 //! shown to people, values never: they may be secret.
 
+mod answer;
 mod claims;
 mod composition;
 mod fields;
@@ -14,11 +15,12 @@ mod objects;
 mod preview;
 mod verdict;
 
+pub use answer::{InPlaceAnswer, WhyNotInPlace};
 pub use claims::{ClaimError, Claims, WhyUnusable};
 pub use composition::Composition;
 pub use fields::Field;
-pub use finding::{CAN_UPDATE_IN_PLACE, Found, Said, finding, reason};
+pub use finding::{CAN_UPDATE_IN_PLACE, Said, finding, reason};
 pub use kubeadm::comparable_configs;
 pub use objects::{Incomparable, Level, Objects, Part};
-pub use preview::{Question, questions};
+pub use preview::{Preview, PreviewedField, Question, questions};
 pub use verdict::{FieldVerdict, Verdict};

@@ -147,7 +147,7 @@ impl Level {
         }
     }
 
-    /// Takes what counts out of an object. What is left is what nobody may claim.
+    /// Takes what counts out of an object. What is left is what no extension may claim.
     pub(super) fn rest_of(self, object: &Object) -> Value {
         let mut rest: Map<String, Value> = object.as_map().clone();
         let keys: Vec<&str> = self.pointer().split('/').filter(|key| !key.is_empty()).collect();

@@ -1,12 +1,15 @@
-//! What would be asked, from manifests: the machines that there are and what they shall become.
+//! What would be asked, from manifests: the machines that there are and what they shall become; and the answers as people and
+//! programs read them.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_api::Object;
 use windlass_api::cluster::{Machine, MachineDeployment, MachineSet};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::names::{CONTROL_PLANE_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL};
+use windlass_patch::merge_patch;
 
-use super::{Level, Objects, comparable_configs};
+use super::{InPlaceAnswer, Level, Objects, WhyNotInPlace, comparable_configs};
 use crate::control_plane::kubeadm_config::{Form, for_machine};
 use crate::rollout::{compared_sets, next_set, same_machines};
 
@@ -21,6 +24,53 @@ pub struct Question {
     pub level: Level,
     /// The two states, or what the manifests lack.
     pub states: Result<(Objects, Objects), String>,
+}
+
+/// Whether the machines of a question would be updated in place. The JSON of `windlass plan --in-place`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Preview {
+    /// Whose machines, as in the [`Question`].
+    pub subject: String,
+    /// Their namespace.
+    pub namespace: String,
+    /// None if that could not be found out.
+    pub can_update_in_place: Option<bool>,
+    /// The fields that would change, in order.
+    pub fields: Vec<PreviewedField>,
+    /// Why not, where it is not a matter of fields.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// A field that would change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreviewedField {
+    /// Kind and path.
+    pub field: String,
+    /// Full name of the handler that covers it, if one does.
+    pub covered_by: Option<String>,
+}
+
+impl Preview {
+    /// The answer to a question about the machines of `subject`.
+    pub fn new(subject: String, namespace: String, answer: &InPlaceAnswer) -> Self {
+        let (can_update_in_place, fields, message) = match answer {
+            Ok(verdict) | Err(WhyNotInPlace::NotCovered(verdict)) => {
+                let fields = verdict.fields.iter().map(|field| PreviewedField {
+                    field: field.field.to_string(),
+                    covered_by: field.by.as_ref().map(ToString::to_string),
+                });
+                // Without a change of fields an extension still has to agree.
+                let covered = verdict.is_covered() && !verdict.asked.is_empty();
+                (Some(covered), fields.collect(), None)
+            }
+            Err(WhyNotInPlace::NoAnswer(why)) => (None, Vec::new(), Some(why.clone())),
+            Err(why) => (Some(false), Vec::new(), Some(why.to_string())),
+        };
+        Self { subject, namespace, can_update_in_place, fields, message }
+    }
 }
 
 /// The questions that manifests lead to: MachineSets that do not have the template of their MachineDeployment, and Machines of
@@ -127,7 +177,7 @@ impl Manifests<'_> {
         let wanted = template.pointer("/spec/template/spec").cloned().unwrap_or_else(|| json!({}));
         // What the provider has written into the machine stays in it.
         let mut spec = infrastructure.spec().cloned().unwrap_or_else(|| json!({}));
-        json_patch::merge(&mut spec, &wanted);
+        merge_patch::apply_to(&mut spec, &wanted);
         let current = view(&json!(machine));
         let mut machine_spec = current.spec().cloned().unwrap_or_else(|| json!({}));
         machine_spec["version"] = json!(control_plane.spec.version);
@@ -164,7 +214,7 @@ fn namespace(metadata: &Value) -> String {
     metadata["namespace"].as_str().unwrap_or("default").to_owned()
 }
 
-/// Whether somebody controls an object, or its label says that it is theirs.
+/// Whether an object has a controller, or a label that names one.
 fn belongs(metadata: &Value, kind: &str, name: &str, label: &str) -> bool {
     let owners = metadata["ownerReferences"].as_array().into_iter().flatten();
     let owned = owners.into_iter().any(|owner| owner["kind"] == kind && owner["name"] == name);

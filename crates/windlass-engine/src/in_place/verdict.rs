@@ -6,23 +6,23 @@ use windlass_api::RegisteredName;
 
 use super::Field;
 
-/// Per field, who updates it in place.
+/// Per field, which extension updates it in place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// The fields that are to change, in order.
     pub fields: Vec<FieldVerdict>,
-    /// Who was asked, in order, and answered.
+    /// The handlers that were asked, in order, and answered.
     pub asked: Vec<RegisteredName>,
-    /// Who was not reached although it should have been asked; its failure policy says not to mind.
+    /// The handlers that were not reached; their failure policy says not to mind.
     pub not_reached: Vec<RegisteredName>,
 }
 
-/// Who updates a field in place.
+/// Which extension updates a field in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldVerdict {
     /// The field.
     pub field: Field,
-    /// Who, or nobody.
+    /// The handler that covers it, if one does.
     pub by: Option<RegisteredName>,
 }
 
@@ -32,7 +32,7 @@ impl Verdict {
         self.fields.iter().all(|field| field.by.is_some())
     }
 
-    /// The fields that nobody updates in place.
+    /// The fields that no extension updates in place.
     pub fn open(&self) -> Vec<String> {
         let open = self.fields.iter().filter(|field| field.by.is_none());
         open.map(|field| field.field.to_string()).collect()
@@ -58,7 +58,7 @@ impl fmt::Display for Verdict {
         for FieldVerdict { field, by } in &self.fields {
             lines.push(match by {
                 Some(handler) => format!("* {field}: {handler}"),
-                None => format!("* {field}: nobody"),
+                None => format!("* {field}: no extension"),
             });
         }
         for handler in &self.not_reached {

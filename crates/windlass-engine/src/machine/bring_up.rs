@@ -1,5 +1,7 @@
 //! How a Machine comes up: bootstrap data, infrastructure, Node; and what its spec and status become on the way.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use windlass_api::cluster::{
@@ -10,9 +12,11 @@ use windlass_api::conditions as types;
 
 use super::conditions::{self, Waits};
 use super::deletion::Step;
-use super::{NodeSeen, Observed, Referenced, Updating, WaitingOn};
+use super::{NodeSeen, Observed, Referenced, since};
 use crate::condition;
 use crate::contract::ReadyReport;
+use crate::pause::Pause;
+use crate::waiting::{Wait, WaitingOn};
 
 /// What becomes of a Machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,8 +27,10 @@ pub struct Decision {
     pub status: MachineStatus,
     /// What it waits on, if anything.
     pub waiting: Option<WaitingOn>,
-    /// When to look again, if no event will tell.
-    pub again: Option<SignedDuration>,
+    /// The same with its beginning.
+    pub wait: Option<Wait>,
+    /// When to reconcile again, if no event will tell.
+    pub again: Option<Duration>,
 }
 
 impl Decision {
@@ -35,7 +41,7 @@ impl Decision {
     }
 
     /// The change of the spec was written, and the Machine is of this generation then: the status is about it too. Unless
-    /// somebody else changed something in between, which nobody has looked at.
+    /// another client changed something in between, which was not reconciled.
     pub fn spec_is_written(&mut self, generation: Option<i64>) {
         let Some(before) = self.status.observed_generation else { return };
         if generation != Some(before + 1) {
@@ -51,15 +57,11 @@ impl Decision {
 }
 
 /// The status of a Machine that is paused; nothing if it says so already. All else stays as it was.
-pub fn paused_status(machine: &Machine, now: Timestamp) -> Option<MachineStatus> {
-    if condition::is_true(&machine.status.conditions, types::PAUSED) {
-        return None;
-    }
+pub fn paused_status(machine: &Machine, pause: Pause, now: Timestamp) -> Option<MachineStatus> {
     // Control planes say themselves whether their Machines are up to date; saying it for them once more does no harm.
     let mut status = own(&machine.status, true);
-    let paused = condition::Finding::yes(types::PAUSED, "Paused");
-    condition::set(&mut status.conditions, paused, machine.metadata.generation, now);
-    Some(status)
+    let finding = pause.finding(Machine::KIND);
+    condition::set(&mut status.conditions, finding, machine.metadata.generation, now).then_some(status)
 }
 
 /// The part of a status that the Machine controller writes.
@@ -88,9 +90,6 @@ impl SpecChange {
         *self == Self::default()
     }
 }
-
-/// How often a Node is looked for, or a workload cluster asked that did not answer.
-const NODE_AGAIN: SignedDuration = SignedDuration::from_secs(20);
 
 /// Conditions that this controller sets; all others it only reads.
 fn is_own(type_: &str) -> bool {
@@ -152,8 +151,9 @@ pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
     status.phase = Some(phase);
     let waiting = waiting(observed, waits.clone(), min_ready);
     let all = [&waits.bootstrap, &waits.infrastructure, &waits.node, &waiting];
-    let again = all.into_iter().flatten().filter_map(|wait| again(wait, now)).min();
-    Decision { spec, status, waiting, again }
+    let again = all.into_iter().flatten().filter_map(|wait| wait.retry_after(now)).min();
+    let wait = waiting.as_ref().map(|on| since::wait(on, machine, now));
+    Decision { spec, status, waiting, wait, again }
 }
 
 fn bootstrap(
@@ -239,7 +239,7 @@ fn address_of(type_: &str, address: &str) -> MachineAddress {
 
 fn node(observed: &Observed<'_>, spec: &SpecChange, status: &mut MachineStatus) -> Option<WaitingOn> {
     match &observed.node {
-        NodeSeen::NotSought { why } => Some(WaitingOn::ControlPlane { why: why.clone() }),
+        NodeSeen::NotSought { why } => Some(WaitingOn::NodeLookup { why: why.clone() }),
         NodeSeen::NoAnswer { why, since } => Some(WaitingOn::Workload { why: why.clone(), since: *since }),
         NodeSeen::Absent => {
             let provider_id = spec.provider_id.as_ref().unwrap_or(&observed.machine.spec.provider_id);
@@ -288,7 +288,7 @@ fn phase(observed: &Observed<'_>, status: &MachineStatus) -> MachinePhase {
 /// The one thing that is waited on: the first that is missing, in the order in which a Machine comes up.
 fn waiting(observed: &Observed<'_>, waits: Waits, min_ready: Option<SignedDuration>) -> Option<WaitingOn> {
     match &observed.deletion {
-        Some(Step::Wait(wait)) => return Some(WaitingOn::Deletion(wait.clone())),
+        Some(Step::Wait(wait)) => return Some(wait.clone()),
         Some(_) => return None,
         None => {}
     }
@@ -302,14 +302,7 @@ fn waiting(observed: &Observed<'_>, waits: Waits, min_ready: Option<SignedDurati
         _ => None,
     };
     let update = || match (&observed.updating, observed.marks().update_in_progress()) {
-        (
-            Some(
-                Updating::InProgress { message }
-                | Updating::Failed { message }
-                | Updating::Overdue { message },
-            ),
-            _,
-        ) => Some(WaitingOn::Update { says: message.clone() }),
+        (Some(updating), _) => Some(WaitingOn::Update { says: updating.message() }),
         (None, true) => Some(WaitingOn::Update { says: String::new() }),
         (None, false) => None,
     };
@@ -320,19 +313,6 @@ fn waiting(observed: &Observed<'_>, waits: Waits, min_ready: Option<SignedDurati
         .or_else(update)
         .or_else(unhealthy)
         .or(min_ready.map(|left| WaitingOn::MinReady { left }))
-}
-
-fn again(waiting: &WaitingOn, now: Timestamp) -> Option<SignedDuration> {
-    match waiting {
-        WaitingOn::Deletion(wait) => wait.again(now),
-        WaitingOn::MinReady { left } => Some(*left),
-        WaitingOn::ControlPlane { .. }
-        | WaitingOn::Workload { .. }
-        | WaitingOn::Node { .. }
-        | WaitingOn::Missing(_)
-        | WaitingOn::Unreadable { .. } => Some(NODE_AGAIN),
-        _ => None,
-    }
 }
 
 fn says(ready: &ReadyReport) -> String {

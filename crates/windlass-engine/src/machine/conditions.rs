@@ -5,12 +5,14 @@ use k8s_openapi::api::core::v1::NodeCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass_api::cluster::{Machine, Polarity as GatePolarity};
 use windlass_api::conditions as types;
-use windlass_api::metadata::ConditionStatus;
+use windlass_api::conditions::ConditionStatus;
 
 use super::deletion::Step;
-use super::{NodeSeen, Observed, Referenced, UpToDate, Updating, WaitingOn};
+use super::{NodeSeen, Observed, Referenced, UpToDate, Updating};
 use crate::condition::{self, Finding, Part, Polarity, Reasons, Verdict};
 use crate::contract::ReadyReport;
+use crate::pause::not_paused;
+use crate::waiting::WaitingOn;
 
 /// For how long the last thing known about a Node counts when the workload cluster stops answering. Control planes
 /// restart; a MachineHealthCheck should not see that as a failure of all Nodes.
@@ -23,7 +25,7 @@ pub(super) fn findings(observed: &Observed<'_>, waits: &Waits, now: Timestamp) -
         infrastructure(observed, waits.infrastructure.as_ref()),
         updating(observed),
         deleting(observed),
-        paused(observed),
+        not_paused(),
     ];
     findings.extend(node(observed, waits.node.as_ref(), now));
     findings.extend(observed.up_to_date.as_ref().map(up_to_date));
@@ -63,7 +65,7 @@ fn mirrored<T>(
     was: bool,
     wait: Option<&WaitingOn>,
 ) -> Finding {
-    let says = wait.map(ToString::to_string).unwrap_or_default();
+    let says = wait.map(|wait| wait.sentence().to_string()).unwrap_or_default();
     match (referenced, report) {
         (Referenced::Missing(reference), _) if was => {
             Finding::no(type_, "ObjectDeleted").because(format!("{reference} has been deleted"))
@@ -94,13 +96,13 @@ fn updating(observed: &Observed<'_>) -> Finding {
         return Finding::no(types::UPDATING, "NotUpdating");
     }
     match &observed.updating {
-        Some(Updating::Failed { message }) => {
-            Finding::yes(types::UPDATING, "InPlaceUpdateFailed").because(message)
+        Some(Updating::Failed(failure)) => {
+            Finding::yes(types::UPDATING, "InPlaceUpdateFailed").because(failure.to_string())
         }
         Some(Updating::Overdue { message }) => {
             Finding::yes(types::UPDATING, "InPlaceUpdateOverdue").because(message)
         }
-        Some(Updating::InProgress { message }) if !message.is_empty() => {
+        Some(Updating::InProgress { message, .. }) if !message.is_empty() => {
             Finding::yes(types::UPDATING, "InPlaceUpdating")
                 .because(format!("In-place update in progress: {message}"))
         }
@@ -112,17 +114,9 @@ fn deleting(observed: &Observed<'_>) -> Finding {
     let type_ = types::DELETING;
     match &observed.deletion {
         None => Finding::no(type_, "NotDeleting"),
-        Some(Step::Wait(wait)) => Finding::yes(type_, wait.reason()).because(wait),
+        Some(Step::Wait(wait)) => Finding::yes(type_, wait.reason()).because(wait.sentence()),
         Some(Step::Release) => Finding::yes(type_, "DeletionCompleted"),
         Some(_) => Finding::yes(type_, "Deleting"),
-    }
-}
-
-fn paused(observed: &Observed<'_>) -> Finding {
-    if observed.paused {
-        Finding::yes(types::PAUSED, "Paused")
-    } else {
-        Finding::no(types::PAUSED, "NotPaused")
     }
 }
 
@@ -140,7 +134,7 @@ fn up_to_date(up_to_date: &UpToDate) -> Finding {
 
 /// `NodeReady` and `NodeHealthy`. Nothing where what was known before still counts.
 fn node(observed: &Observed<'_>, wait: Option<&WaitingOn>, now: Timestamp) -> Vec<Finding> {
-    let says = wait.map(ToString::to_string).unwrap_or_default();
+    let says = wait.map(|wait| wait.sentence().to_string()).unwrap_or_default();
     let both = |status: ConditionStatus, reason: &str, message: &str| {
         [types::NODE_READY, types::NODE_HEALTHY]
             .map(|type_| Finding::new(type_, status, reason).because(message))

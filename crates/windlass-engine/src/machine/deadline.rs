@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
+use windlass_api::GoDuration;
 use windlass_api::names::{IN_PLACE_AFTER_DEADLINE_ANNOTATION, IN_PLACE_DEADLINE_ANNOTATION};
 
 /// The deadline of a Machine.
@@ -22,7 +23,7 @@ pub enum AfterDeadline {
     /// Extensions are asked on, and people are told.
     #[default]
     KeepTrying,
-    /// Nobody is asked any more until the user changes something.
+    /// No extension is asked any more until the user changes something.
     Stop,
     /// The owner is asked to remediate the Machine, as after a failed health check.
     Replace,
@@ -89,30 +90,17 @@ impl Deadline {
     }
 }
 
-/// Numbers with units, as Go writes them: `1h30m`.
+/// A deadline after no time at all, or before the update begins, is a mistake.
 fn duration(text: &str) -> Option<SignedDuration> {
-    let mut seconds: i64 = 0;
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        let number: i64 = rest.get(..digits)?.parse().ok()?;
-        let (factor, after) = match rest.as_bytes().get(digits)? {
-            b'h' => (3600, digits + 1),
-            b'm' => (60, digits + 1),
-            b's' => (1, digits + 1),
-            _ => return None,
-        };
-        seconds = seconds.checked_add(number.checked_mul(factor)?)?;
-        rest = rest.get(after..)?;
-    }
-    (seconds > 0).then(|| SignedDuration::from_secs(seconds))
+    let duration: GoDuration = text.parse().ok()?;
+    Some(SignedDuration::from_nanos(duration.as_nanos())).filter(SignedDuration::is_positive)
 }
 
 impl fmt::Display for AfterDeadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::KeepTrying => "extensions are asked on",
-            Self::Stop => "nobody is asked any more",
+            Self::Stop => "no extension is asked any more",
             Self::Replace => "the Machine is to be replaced",
         })
     }
@@ -130,7 +118,9 @@ mod tests {
     #[test]
     fn deadlines_are_read_or_refused() {
         assert_eq!(Deadline::of(&BTreeMap::new()), Ok(None));
-        for (text, seconds) in [("90m", 5400), ("1h30m", 5400), ("45s", 45), ("2h", 7200), ("1h0m5s", 3605)] {
+        for (text, seconds) in
+            [("90m", 5400), ("1h30m", 5400), ("1.5h", 5400), ("45s", 45), ("2h", 7200), ("1h0m5s", 3605)]
+        {
             let read = Deadline::of(&annotations(text, None)).unwrap().unwrap();
             assert_eq!((read.after.as_secs(), read.then), (seconds, AfterDeadline::KeepTrying), "{text}");
         }

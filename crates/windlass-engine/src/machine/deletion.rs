@@ -4,11 +4,10 @@
 //! step that was done before a crash is found done when it is looked at again, so there is nothing to remember but
 //! when draining and detaching began.
 
-use std::fmt;
-
 use jiff::{SignedDuration, Timestamp};
 
 use super::drain::DrainProgress;
+use crate::waiting::{DeletionStep, WaitingOn};
 
 /// What is known when a Machine is being deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,101 +180,9 @@ pub enum Step {
         node: String,
     },
     /// Nothing now.
-    Wait(Wait),
+    Wait(WaitingOn),
     /// All is done: the finalizer goes, and the Machine with it.
     Release,
-}
-
-/// What the deletion of a Machine waits on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// Somebody has to remove annotations before the Node is drained.
-    PreDrainHooks(Vec<String>),
-    /// Pods have to go.
-    Drain {
-        /// When the drain began.
-        since: Timestamp,
-        /// When it is given up.
-        until: Option<Timestamp>,
-        /// Which pods.
-        progress: DrainProgress,
-    },
-    /// Volumes have to be detached.
-    Volumes {
-        /// When waiting began.
-        since: Timestamp,
-        /// When it is given up.
-        until: Option<Timestamp>,
-        /// Which volumes.
-        attached: Vec<String>,
-    },
-    /// The workload cluster has to answer, for the drain or for the volumes.
-    Workload {
-        /// For what.
-        step: &'static str,
-        /// When it is given up.
-        until: Option<Timestamp>,
-        /// What happened instead.
-        why: String,
-    },
-    /// Somebody has to remove annotations before the infrastructure goes.
-    PreTerminateHooks(Vec<String>),
-    /// The provider has to delete its machine.
-    Infrastructure {
-        /// Its kind.
-        kind: String,
-        /// Its name.
-        name: String,
-    },
-    /// The provider has to delete the bootstrap config.
-    Bootstrap {
-        /// Its kind.
-        kind: String,
-        /// Its name.
-        name: String,
-    },
-    /// The Node has to go.
-    Node {
-        /// Its name.
-        name: String,
-        /// When it is given up.
-        until: Option<Timestamp>,
-        /// What is known about it.
-        why: String,
-    },
-}
-
-/// How often pods and volumes are looked at: nothing tells when they are gone.
-const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(20);
-/// How often deletion of the Node is tried.
-const NODE_AGAIN: SignedDuration = SignedDuration::from_secs(2);
-
-impl Wait {
-    /// Reason of the condition `Deleting`.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::PreDrainHooks(_) => "WaitingForPreDrainHook",
-            Self::Drain { .. } | Self::Workload { step: "drain", .. } => "DrainingNode",
-            Self::Volumes { .. } | Self::Workload { .. } => "WaitingForVolumeDetach",
-            Self::PreTerminateHooks(_) => "WaitingForPreTerminateHook",
-            Self::Infrastructure { .. } => "WaitingForInfrastructureDeletion",
-            Self::Bootstrap { .. } => "WaitingForBootstrapDeletion",
-            Self::Node { .. } => "DeletingNode",
-        }
-    }
-
-    /// When to look again, if no event will tell.
-    pub fn again(&self, now: Timestamp) -> Option<SignedDuration> {
-        let (every, until) = match self {
-            Self::Drain { until, .. } | Self::Volumes { until, .. } | Self::Workload { until, .. } => {
-                (LOOK_AGAIN, until)
-            }
-            Self::Node { until, .. } => (NODE_AGAIN, until),
-            _ => return None,
-        };
-        let left = until.map_or(every, |until| until.duration_since(now));
-        Some(left.min(every).max(SignedDuration::from_millis(1)))
-    }
 }
 
 /// Decides what comes next.
@@ -286,20 +193,20 @@ pub fn next(facts: &Facts, now: Timestamp) -> Step {
         return step;
     }
     if !facts.pre_terminate_hooks.is_empty() {
-        return Step::Wait(Wait::PreTerminateHooks(facts.pre_terminate_hooks.clone()));
+        return Step::Wait(WaitingOn::PreTerminateHooks(facts.pre_terminate_hooks.clone()));
     }
     match &facts.infrastructure {
         Owned::Gone => {}
         Owned::Present { .. } => return Step::DeleteInfrastructure,
         Owned::Deleting { kind, name } => {
-            return Step::Wait(Wait::Infrastructure { kind: kind.clone(), name: name.clone() });
+            return Step::Wait(WaitingOn::InfrastructureDeletion { kind: kind.clone(), name: name.clone() });
         }
     }
     match &facts.bootstrap {
         Owned::Gone => {}
         Owned::Present { .. } => return Step::DeleteBootstrap,
         Owned::Deleting { kind, name } => {
-            return Step::Wait(Wait::Bootstrap { kind: kind.clone(), name: name.clone() });
+            return Step::Wait(WaitingOn::BootstrapDeletion { kind: kind.clone(), name: name.clone() });
         }
     }
     let NodeSteps::Of(node) = &facts.node else { return Step::Release };
@@ -312,7 +219,7 @@ pub fn next(facts: &Facts, now: Timestamp) -> Step {
             if passed(until, now) {
                 return Step::Release;
             }
-            Step::Wait(Wait::Node { name: node.clone(), until, why: why.clone() })
+            Step::Wait(WaitingOn::NodeDeletion { name: node.clone(), until, why: why.clone() })
         }
     }
 }
@@ -320,7 +227,7 @@ pub fn next(facts: &Facts, now: Timestamp) -> Step {
 /// The steps before the infrastructure may go: nothing runs on the Node, nothing is attached to it.
 fn node_empties(facts: &Facts, node: &str, now: Timestamp) -> Option<Step> {
     if !facts.pre_drain_hooks.is_empty() {
-        return Some(Step::Wait(Wait::PreDrainHooks(facts.pre_drain_hooks.clone())));
+        return Some(Step::Wait(WaitingOn::PreDrainHooks(facts.pre_drain_hooks.clone())));
     }
     // Without a machine there is nothing that could still run or be attached.
     if facts.infrastructure == Owned::Gone {
@@ -343,11 +250,14 @@ fn node_empties(facts: &Facts, node: &str, now: Timestamp) -> Option<Step> {
         None => Some(Step::LookAtVolumes { node: node.to_owned() }),
         Some(Volumes::Detached) => None,
         Some(Volumes::Attached(attached)) => {
-            Some(Step::Wait(Wait::Volumes { since, until, attached: attached.clone() }))
+            Some(Step::Wait(WaitingOn::Volumes { since, until, attached: attached.clone() }))
         }
-        Some(Volumes::NoAnswer { why }) => {
-            Some(Step::Wait(Wait::Workload { step: "volumes", until, why: why.clone() }))
-        }
+        Some(Volumes::NoAnswer { why }) => Some(Step::Wait(WaitingOn::WorkloadOfDeletion {
+            step: DeletionStep::Volumes,
+            since,
+            until,
+            why: why.clone(),
+        })),
     }
 }
 
@@ -361,11 +271,14 @@ fn drain(facts: &Facts, node: &str, now: Timestamp) -> Option<Step> {
         None => Some(Step::Drain { node: node.to_owned() }),
         Some(Drain::Done | Drain::NodeGone) => None,
         Some(Drain::Pending(progress)) => {
-            Some(Step::Wait(Wait::Drain { since, until, progress: progress.clone() }))
+            Some(Step::Wait(WaitingOn::Drain { since, until, progress: Box::new(progress.clone()) }))
         }
-        Some(Drain::NoAnswer { why }) => {
-            Some(Step::Wait(Wait::Workload { step: "drain", until, why: why.clone() }))
-        }
+        Some(Drain::NoAnswer { why }) => Some(Step::Wait(WaitingOn::WorkloadOfDeletion {
+            step: DeletionStep::Drain,
+            since,
+            until,
+            why: why.clone(),
+        })),
     }
 }
 
@@ -375,37 +288,6 @@ fn deadline(since: Timestamp, limit: Option<SignedDuration>) -> Option<Timestamp
 
 fn passed(until: Option<Timestamp>, now: Timestamp) -> bool {
     until.is_some_and(|until| now >= until)
-}
-
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let given_up = |until: &Option<Timestamp>| match until {
-            Some(until) => format!(", given up at {until}"),
-            None => String::new(),
-        };
-        match self {
-            Self::PreDrainHooks(hooks) => {
-                write!(f, "waiting for pre-drain hooks to be removed: {}", hooks.join(", "))
-            }
-            Self::Drain { since, until, progress } => {
-                write!(f, "draining the Node since {since}{}:\n{progress}", given_up(until))
-            }
-            Self::Volumes { since, until, attached } => {
-                let attached = attached.join(", ");
-                write!(f, "waiting for volumes to be detached since {since}{}: {attached}", given_up(until))
-            }
-            Self::Workload { step, until, why } => {
-                write!(f, "the workload cluster does not answer ({step}{}): {why}", given_up(until))
-            }
-            Self::PreTerminateHooks(hooks) => {
-                write!(f, "waiting for pre-terminate hooks to be removed: {}", hooks.join(", "))
-            }
-            Self::Infrastructure { kind, name } | Self::Bootstrap { kind, name } => {
-                write!(f, "waiting for {kind} {name} to be deleted")
-            }
-            Self::Node { name, until, why } => write!(f, "deleting Node {name}{}: {why}", given_up(until)),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -479,7 +361,7 @@ mod tests {
         assert_eq!(run(without.clone()), ["DeleteInfrastructure", "DeleteBootstrap", "Release"]);
         let hooks = vec!["a".to_owned()];
         let held = Facts { pre_drain_hooks: hooks.clone(), pre_terminate_hooks: hooks.clone(), ..without };
-        assert_eq!(next(&held, at(1)), Step::Wait(Wait::PreTerminateHooks(hooks)));
+        assert_eq!(next(&held, at(1)), Step::Wait(WaitingOn::PreTerminateHooks(hooks)));
     }
 
     #[test]
@@ -497,8 +379,8 @@ mod tests {
             Facts { drain_since: Some(at(0)), drain: Some(left), volumes_excluded: true, ..facts() };
         let Step::Wait(wait) = next(&waiting, at(50)) else { panic!("does not wait") };
         assert_eq!(
-            (wait.reason(), wait.again(at(50))),
-            ("DrainingNode", Some(SignedDuration::from_secs(10)))
+            (wait.reason(), wait.retry_after(at(50))),
+            ("DrainingNode", Some(std::time::Duration::from_secs(10)))
         );
         assert_eq!(next(&waiting, at(60)), Step::DeleteInfrastructure);
         let patient = Facts { timeouts: Timeouts::of_seconds(Some(0), None, None), ..waiting };
@@ -524,9 +406,9 @@ mod tests {
         assert_eq!(next(&late, at(100)), Step::DeleteNode { node: "n1".to_owned() });
         let why = "no answer".to_owned();
         let tried = Facts { node_deletion: Some(NodeDeletion::Pending { why }), ..late };
-        assert!(matches!(next(&tried, at(9)), Step::Wait(Wait::Node { .. })));
+        assert!(matches!(next(&tried, at(9)), Step::Wait(WaitingOn::NodeDeletion { .. })));
         assert_eq!(next(&tried, at(10)), Step::Release);
         let patient = Facts { timeouts: Timeouts::of_seconds(None, None, Some(0)), ..tried };
-        assert!(matches!(next(&patient, at(1_000_000)), Step::Wait(Wait::Node { .. })));
+        assert!(matches!(next(&patient, at(1_000_000)), Step::Wait(WaitingOn::NodeDeletion { .. })));
     }
 }

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 /// Label of pods that says what a drain does with them: `skip`, `wait-completed`; anything else evicts.
 pub const DRAIN_LABEL: &str = "cluster.x-k8s.io/drain";
-/// Annotation of pods that a kubelet made from a file of its own. Nobody can evict those.
+/// Annotation of pods that a kubelet made from a file of its own. Those cannot be evicted.
 pub const MIRROR_POD_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 /// How long a pod on a Node that does not answer may be terminating before the drain no longer waits for it: its
@@ -55,7 +55,7 @@ pub enum Fate {
     StaysDaemonSet,
     /// It stays: a label says so.
     StaysByLabel,
-    /// It is terminating on a Node that does not answer; nobody will confirm that it is gone.
+    /// It is terminating on a Node that does not answer; its kubelet will not confirm that it is gone.
     Given,
     /// It has to be evicted.
     Evict,

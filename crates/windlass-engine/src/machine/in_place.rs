@@ -3,11 +3,11 @@
 //! The owner of a Machine (MachineSet or control plane) writes the desired specs, marks the three objects with
 //! `update-in-progress` and leaves the hook `UpdateMachine` pending; the Machine controller calls the hook until it is
 //! done and removes the marks. Everything is decided from what the objects say, so a crash between any two writes is
-//! healed by looking again.
+//! healed by the next reconcile.
 
 use std::fmt;
 
-use jiff::{SignedDuration, Timestamp};
+use super::deadline::DeadlineError;
 
 /// What the objects of a Machine say about an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,24 +64,30 @@ pub enum InPlaceWait {
 }
 
 /// Why an update cannot go on.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InPlaceFailure {
     /// There is no infrastructure machine to be updated.
+    #[error("in-place update not possible: InfraMachine not found")]
     InfrastructureMissing,
     /// No extension is registered for the hook.
+    #[error("in-place update not possible: no extension for UpdateMachine")]
     NoHandler,
-    /// The hook failed.
+    /// The hook failed, or its handler was not reached: a machine that no extension has touched must not count as updated.
+    #[error("UpdateMachine failed: {message}")]
     Hook {
         /// What it said.
         message: String,
     },
+    /// How long the update may take cannot be read.
+    #[error(transparent)]
+    Deadline(#[from] DeadlineError),
 }
 
 /// Decides from the marks alone, before the hook is asked.
 pub fn decide(marks: &Marks) -> InPlace {
     match (marks.machine, marks.hook_pending) {
         (false, false) => return InPlace::Nothing,
-        // The marks were removed and the pending hook was not: somebody stopped in between.
+        // The marks were removed and the pending hook was not: the process stopped in between.
         (false, true) => return InPlace::Complete,
         (true, false) => return InPlace::Wait(InPlaceWait::Owner),
         (true, true) => {}
@@ -94,55 +100,6 @@ pub fn decide(marks: &Marks) -> InPlace {
         (Some(false), _) => InPlace::Wait(InPlaceWait::InfrastructureMark),
         (_, Some(false)) => InPlace::Wait(InPlaceWait::BootstrapMark),
         (Some(true), None | Some(true)) => InPlace::Call,
-    }
-}
-
-/// What the hook answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HookAnswer {
-    /// The update is done.
-    Done,
-    /// Ask again later.
-    Retry {
-        /// What it says about its progress.
-        message: String,
-        /// When to ask again.
-        after: SignedDuration,
-    },
-    /// No extension is registered.
-    NoHandler,
-    /// The call failed, or the extension says that it did.
-    Failed {
-        /// What went wrong.
-        message: String,
-    },
-}
-
-/// What follows from an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AfterHook {
-    /// Remove the marks.
-    Complete,
-    /// Ask again at this time.
-    Again {
-        /// What the hook says about its progress.
-        message: String,
-        /// When.
-        at: Timestamp,
-    },
-    /// Say so, and try again with growing pauses: there is no way back.
-    Failed(InPlaceFailure),
-}
-
-/// Decides what follows from the answer of the hook.
-pub fn after_hook(answer: HookAnswer, now: Timestamp) -> AfterHook {
-    match answer {
-        HookAnswer::Done => AfterHook::Complete,
-        HookAnswer::Retry { message, after } => {
-            AfterHook::Again { message, at: now.checked_add(after).unwrap_or(Timestamp::MAX) }
-        }
-        HookAnswer::NoHandler => AfterHook::Failed(InPlaceFailure::NoHandler),
-        HookAnswer::Failed { message } => AfterHook::Failed(InPlaceFailure::Hook { message }),
     }
 }
 
@@ -159,21 +116,13 @@ impl fmt::Display for InPlaceWait {
     }
 }
 
-impl fmt::Display for InPlaceFailure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InfrastructureMissing => {
-                f.write_str("in-place update not possible: InfraMachine not found")
-            }
-            Self::NoHandler => f.write_str("in-place update not possible: no extension for UpdateMachine"),
-            Self::Hook { message } => write!(f, "UpdateMachine failed: {message}"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+    use windlass_api::hooks::{HookResponse, RetryResponse, UpdateMachineResponse};
+
     use super::*;
+    use crate::machine::Updating;
 
     const READY: Marks = Marks {
         machine: true,
@@ -214,16 +163,17 @@ mod tests {
     }
 
     #[test]
-    fn only_done_completes() {
+    fn only_success_without_a_retry_time_is_done() {
         let now = Timestamp::from_second(100).unwrap();
-        let retry =
-            HookAnswer::Retry { message: "rebooting".to_owned(), after: SignedDuration::from_secs(5) };
-        let again =
-            AfterHook::Again { message: "rebooting".to_owned(), at: Timestamp::from_second(105).unwrap() };
-        assert_eq!(after_hook(HookAnswer::Done, now), AfterHook::Complete);
-        assert_eq!(after_hook(retry, now), again);
-        assert_eq!(after_hook(HookAnswer::NoHandler, now), AfterHook::Failed(InPlaceFailure::NoHandler));
-        let failed = HookAnswer::Failed { message: "no disk".to_owned() };
-        assert!(matches!(after_hook(failed, now), AfterHook::Failed(InPlaceFailure::Hook { .. })));
+        let after = |answer| Updating::after(answer, now);
+        assert_eq!(after(Ok(UpdateMachineResponse::success())), Updating::Done);
+        let again = Some(Timestamp::from_second(105).unwrap());
+        assert_eq!(
+            after(Ok(UpdateMachineResponse::blocking("rebooting", 5))),
+            Updating::InProgress { message: "rebooting".to_owned(), again }
+        );
+        for failure in [InPlaceFailure::NoHandler, InPlaceFailure::Hook { message: "no disk".to_owned() }] {
+            assert_eq!(after(Err(failure.clone())), Updating::Failed(failure));
+        }
     }
 }

@@ -11,13 +11,12 @@ pub mod drain;
 pub mod in_place;
 pub mod node;
 mod observed;
+mod since;
 mod up_to_date;
-mod waiting;
 
 pub use bring_up::{Decision, SpecChange, decide, paused_status};
 pub use observed::{Node, NodeSeen, Observed, Referenced, Updating};
 pub use up_to_date::{UpToDate, WorkerRevision, up_to_date};
-pub use waiting::WaitingOn;
 
 #[cfg(test)]
 mod tests;

@@ -134,7 +134,7 @@ fn taints(
     let mut wanted = Vec::new();
     for taint in &machine.spec.taints {
         let id = name(&taint.key, taint.effect.as_str());
-        // What is put there once is not put there again when somebody has taken it away.
+        // What is put there once is not put there again after it was removed.
         let once = taint.propagation == TaintPropagation::OnInitialization;
         if !(once && recorded.is_some()) {
             let value = Some(taint.value.clone()).filter(|value| !value.is_empty());
@@ -196,25 +196,8 @@ mod tests {
     fn round(machine: &Machine, node: Node, context: NodeContext) -> Node {
         let Some(patch) = changes(machine, &node, context) else { return node };
         let mut value = serde_json::to_value(node).unwrap();
-        merge(&mut value, &patch);
+        windlass_patch::merge_patch::apply_to(&mut value, &patch);
         serde_json::from_value(value).unwrap()
-    }
-
-    fn merge(value: &mut Value, patch: &Value) {
-        let Value::Object(patch) = patch else {
-            *value = patch.clone();
-            return;
-        };
-        if !value.is_object() {
-            *value = json!({});
-        }
-        for (key, patch) in patch {
-            if patch.is_null() {
-                value.as_object_mut().unwrap().remove(key);
-            } else {
-                merge(&mut value[key], patch);
-            }
-        }
     }
 
     fn taints(node: &Node) -> Vec<String> {

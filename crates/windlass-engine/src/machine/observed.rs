@@ -1,16 +1,16 @@
 //! What is known about a Machine when it is decided upon.
 
-use std::collections::BTreeSet;
-
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1 as core;
 use windlass_api::cluster::{ContractVersionedObjectReference, Machine};
-use windlass_api::names::{PENDING_HOOKS_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION};
+use windlass_api::hooks::{Hook, UpdateMachineResponse};
+use windlass_api::names::UPDATE_IN_PROGRESS_ANNOTATION;
 
 use super::UpToDate;
 use super::deletion::Step;
-use super::in_place::Marks;
+use super::in_place::{InPlaceFailure, Marks};
 use crate::contract::{BootstrapConfig, InfrastructureMachine};
+use crate::pending_hooks::PendingHooks;
 
 /// What is known about a Machine.
 #[derive(Clone, Debug)]
@@ -29,8 +29,6 @@ pub struct Observed<'a> {
     pub updating: Option<Updating>,
     /// How far its deletion is, if it is being deleted.
     pub deletion: Option<Step>,
-    /// Whether the Machine or its Cluster is paused.
-    pub paused: bool,
 }
 
 /// A provider's object that a Machine points to.
@@ -80,7 +78,7 @@ impl<T> Referenced<T> {
 /// What is known about the Node of a Machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeSeen {
-    /// Nobody has looked: there is nothing yet that a Node could be found by, or no control plane to ask.
+    /// Not checked: there is nothing yet that a Node could be found by, or no control plane to ask.
     NotSought {
         /// Why.
         why: String,
@@ -124,24 +122,55 @@ impl Node {
     }
 }
 
-/// What an update in place says about itself.
+/// Where an update in place stands: what follows from the marks and from the answer of the hook, and what the condition
+/// tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Updating {
     /// It goes on.
     InProgress {
         /// What the extension says, or what is waited on; may be empty.
         message: String,
+        /// When the extension wants to be asked again; none while something else is waited on.
+        again: Option<Timestamp>,
     },
-    /// It failed, and is tried again.
-    Failed {
-        /// Why.
-        message: String,
-    },
+    /// It is done: the marks go, the pending hook last.
+    Done,
+    /// It failed, and is tried again with growing pauses: there is no way back.
+    Failed(InPlaceFailure),
     /// It takes longer than the user allows.
     Overdue {
         /// Since when, and what happens now.
         message: String,
     },
+}
+
+impl Updating {
+    /// What follows from the answer to `UpdateMachine`.
+    pub fn after(answer: Result<UpdateMachineResponse, InPlaceFailure>, now: Timestamp) -> Self {
+        match answer {
+            Ok(response) if response.retry_after_seconds > 0 => {
+                let after = SignedDuration::from_secs(i64::from(response.retry_after_seconds));
+                let again = now.checked_add(after).unwrap_or(Timestamp::MAX);
+                Self::InProgress { message: response.message, again: Some(again) }
+            }
+            Ok(_) => Self::Done,
+            Err(failure) => Self::Failed(failure),
+        }
+    }
+
+    /// It goes on, and waits for something that is not an extension.
+    pub fn waiting(message: impl Into<String>) -> Self {
+        Self::InProgress { message: message.into(), again: None }
+    }
+
+    /// What there is to say about it; may be empty.
+    pub fn message(&self) -> String {
+        match self {
+            Self::InProgress { message, .. } | Self::Overdue { message } => message.clone(),
+            Self::Done => String::new(),
+            Self::Failed(failure) => failure.to_string(),
+        }
+    }
 }
 
 impl Observed<'_> {
@@ -151,7 +180,7 @@ impl Observed<'_> {
         let has_config = self.machine.spec.bootstrap.config_ref.is_some();
         Marks {
             machine: annotation(self.machine, UPDATE_IN_PROGRESS_ANNOTATION).is_some(),
-            hook_pending: pending_hooks(self.machine).contains("UpdateMachine"),
+            hook_pending: PendingHooks::of(&self.machine.metadata).contains(Hook::UpdateMachine),
             infrastructure_provisioned: status.initialization.infrastructure_provisioned == Some(true),
             bootstrap_data_created: status.initialization.bootstrap_data_secret_created == Some(true),
             has_node: status.node_ref.is_some(),
@@ -159,12 +188,6 @@ impl Observed<'_> {
             bootstrap: if has_config { Some(self.bootstrap.mark().unwrap_or_default()) } else { None },
         }
     }
-}
-
-/// The hooks that are pending on a Machine.
-pub(super) fn pending_hooks(machine: &Machine) -> BTreeSet<&str> {
-    let text = annotation(machine, PENDING_HOOKS_ANNOTATION).unwrap_or_default();
-    text.split(',').map(str::trim).filter(|hook| !hook.is_empty()).collect()
 }
 
 pub(super) fn annotation<'a>(machine: &'a Machine, key: &str) -> Option<&'a str> {

@@ -1,16 +1,17 @@
 //! A Machine on its way from nothing to available, and what it says on the way.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_api::cluster::{
     ContractVersionedObjectReference, Machine, MachineDeployment, MachinePhase, MachineSet,
 };
-use windlass_api::metadata::ConditionStatus;
+use windlass_api::conditions::ConditionStatus;
 
-use super::deletion::{Step, Wait};
+use super::deletion::Step;
 use super::*;
 use crate::condition;
 use crate::contract::{self, Contract};
+use crate::waiting::WaitingOn;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
@@ -70,7 +71,6 @@ fn observed(machine: &Machine) -> Observed<'_> {
         up_to_date: None,
         updating: None,
         deletion: None,
-        paused: false,
     }
 }
 
@@ -165,7 +165,7 @@ fn a_machine_comes_up_step_by_step_and_says_what_is_next() {
         change(&mut observed);
         let decision = decide(&observed, at(second as i64));
         assert_eq!(decision.status.phase, Some(phase));
-        let says = decision.waiting.as_ref().map(ToString::to_string).unwrap_or_default();
+        let says = decision.waiting.as_ref().map(|on| on.sentence().to_string()).unwrap_or_default();
         assert!(says.starts_with(waiting), "{says}");
         take_over(&mut machine, &decision);
     }
@@ -179,7 +179,7 @@ fn a_machine_comes_up_step_by_step_and_says_what_is_next() {
     observed.bootstrap = bootstrap(data);
     observed.infrastructure = infrastructure(there);
     observed.node = node("True");
-    assert_eq!(decide(&observed, at(10)).again, Some(SignedDuration::from_secs(24)));
+    assert_eq!(decide(&observed, at(10)).again, Some(std::time::Duration::from_secs(24)));
     let decision = decide(&observed, at(34));
     assert!(condition::is_true(&decision.status.conditions, "Available"));
     assert_eq!((decision.waiting, decision.again), (None, None));
@@ -202,7 +202,7 @@ fn a_provider_that_breaks_the_contract_is_named() {
     let machine = machine();
     let mut observed = observed(&machine);
     observed.bootstrap = bootstrap(json!({"status": {"initialization": {"dataSecretCreated": true}}}));
-    let says = decide(&observed, at(0)).waiting.unwrap().to_string();
+    let says = decide(&observed, at(0)).waiting.unwrap().sentence().to_string();
     assert_eq!(says, "KubeadmConfig m1 says it is done but does not set status.dataSecretName");
     observed.bootstrap = Referenced::Missing(reference("KubeadmConfig"));
     let decision = decide(&observed, at(0));
@@ -249,7 +249,7 @@ fn an_update_and_a_deletion_show_in_phase_and_conditions() {
             .collect(),
     );
     let mut updating = observed(&machine);
-    updating.updating = Some(Updating::InProgress { message: "rebooting".to_owned() });
+    updating.updating = Some(Updating::waiting("rebooting"));
     let decision = decide(&updating, at(0));
     assert_eq!(decision.status.phase, Some(MachinePhase::Updating));
     let condition = condition::find(&decision.status.conditions, "Updating").unwrap();
@@ -257,7 +257,7 @@ fn an_update_and_a_deletion_show_in_phase_and_conditions() {
 
     machine.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(at(0)));
     let mut deleting = observed(&machine);
-    deleting.deletion = Some(Step::Wait(Wait::PreDrainHooks(vec!["hook/a".to_owned()])));
+    deleting.deletion = Some(Step::Wait(WaitingOn::PreDrainHooks(vec!["hook/a".to_owned()])));
     let decision = decide(&deleting, at(0));
     assert_eq!(decision.status.phase, Some(MachinePhase::Deleting));
     let condition = condition::find(&decision.status.conditions, "Deleting").unwrap();

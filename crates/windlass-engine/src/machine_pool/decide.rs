@@ -5,13 +5,14 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use windlass_api::cluster::{MachinePool, MachinePoolPhase, MachinePoolStatus};
 use windlass_api::conditions as types;
+use windlass_api::conditions::ConditionStatus;
 use windlass_api::conditions::reason;
-use windlass_api::metadata::ConditionStatus;
 
 use super::{Counts, NodesSeen, count};
 use crate::condition::{self, Finding};
 use crate::contract::{BootstrapConfig, InfrastructureMachinePool, ReadyReport};
 use crate::machine::Referenced;
+use crate::pause::not_paused;
 
 /// What is known about a MachinePool.
 #[derive(Clone, Debug)]
@@ -24,8 +25,6 @@ pub struct Observed<'a> {
     pub infrastructure: Referenced<InfrastructureMachinePool>,
     /// The Nodes of its Cluster.
     pub nodes: NodesSeen<'a>,
-    /// Whether the pool or its Cluster is paused.
-    pub paused: bool,
 }
 
 /// What becomes of a MachinePool.
@@ -167,10 +166,6 @@ fn findings(observed: &Observed<'_>, status: &MachinePoolStatus) -> Vec<Finding>
         }
         false => Finding::no(types::DELETING, reason::NOT_DELETING),
     };
-    let paused = match observed.paused {
-        true => Finding::yes(types::PAUSED, reason::PAUSED),
-        false => Finding::no(types::PAUSED, reason::NOT_PAUSED),
-    };
     let initialization = pool.status.initialization;
     vec![
         availability,
@@ -190,7 +185,7 @@ fn findings(observed: &Observed<'_>, status: &MachinePoolStatus) -> Vec<Finding>
             initialization.infrastructure_provisioned == Some(true),
         ),
         deleting,
-        paused,
+        not_paused(),
     ]
 }
 
@@ -238,17 +233,17 @@ pub enum Deletion {
     Infrastructure {
         /// Kind and name.
         what: String,
-        /// Whether nobody has deleted it yet.
+        /// Whether it is not being deleted.
         delete: bool,
     },
     /// The bootstrap config has to go.
     Bootstrap {
         /// Kind and name.
         what: String,
-        /// Whether nobody has deleted it yet.
+        /// Whether it is not being deleted.
         delete: bool,
     },
-    /// Something could not be read, so nobody knows whether it is gone.
+    /// Something could not be read, so it is unknown whether it is gone.
     Unknown {
         /// Kind and name.
         what: String,

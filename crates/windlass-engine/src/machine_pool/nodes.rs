@@ -12,7 +12,7 @@ use crate::versions;
 /// What is known of the Nodes of a workload cluster.
 #[derive(Clone, Copy, Debug)]
 pub enum NodesSeen<'a> {
-    /// Nobody has looked: there is no control plane to ask.
+    /// Not checked: there is no control plane to ask.
     NotSought,
     /// The workload cluster does not answer.
     NoAnswer(&'a str),

@@ -78,7 +78,6 @@ fn a_pool_comes_up_step_by_step() {
         bootstrap: Referenced::Missing(reference("Config")),
         infrastructure: Referenced::Missing(reference("Pool")),
         nodes: NodesSeen::NotSought,
-        paused: false,
     };
     let decision = decide(&seen, at(0));
     assert_eq!(decision.status.phase, Some(MachinePoolPhase::Pending));
@@ -138,7 +137,6 @@ fn a_pool_comes_up_step_by_step() {
         bootstrap: config(created()),
         infrastructure: infrastructure(provisioned()),
         nodes: NodesSeen::Found(&nodes),
-        paused: false,
     };
     let again = decide(&again, at(500));
     assert!(again.spec.is_empty());
@@ -154,7 +152,6 @@ fn new_bootstrap_data_are_taken_over() {
         bootstrap: config(created()),
         infrastructure: Referenced::Missing(reference("Pool")),
         nodes: NodesSeen::NotSought,
-        paused: false,
     };
     assert_eq!(decide(&seen, at(0)).spec.data_secret_name.as_deref(), Some("data-2"));
 }
@@ -179,7 +176,6 @@ fn when_nobody_answers_the_counts_stay_and_availability_is_unknown() {
         bootstrap: config(created()),
         infrastructure: infrastructure(provisioned()),
         nodes: NodesSeen::NoAnswer("connection refused"),
-        paused: false,
     };
     let decision = decide(&seen, at(0));
     assert_eq!(decision.status.ready_replicas, Some(2));

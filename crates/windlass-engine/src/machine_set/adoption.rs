@@ -29,13 +29,13 @@ pub struct Controller<'a> {
 pub struct Belonging {
     /// Those that the MachineSet controls.
     pub owned: Vec<String>,
-    /// Those that it selects and nobody controls: they are adopted.
+    /// Those that it selects and that have no controller: they are adopted.
     pub orphans: Vec<String>,
-    /// Those that it selects and somebody else controls: they are never touched.
+    /// Those that it selects and that have another controller: they are never touched.
     pub foreign: Vec<Foreign>,
 }
 
-/// A machine that matches the selector and belongs to somebody else.
+/// A machine that matches the selector and belongs to another owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
     /// Its name.

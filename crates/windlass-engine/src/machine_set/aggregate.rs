@@ -55,7 +55,7 @@ pub(crate) fn machines_up_to_date(machines: &[&Machine], now: Timestamp) -> Find
     condition::aggregate(&aggregate, &sources(looked_at))
 }
 
-/// Condition `Remediating`: somebody is being replaced because a health check wants it.
+/// Condition `Remediating`: a machine is being replaced because a health check wants it.
 pub(crate) fn remediating(machines: &[&Machine]) -> Finding {
     let waiting: Vec<&Machine> =
         machines.iter().copied().filter(|machine| needs_remediation(machine)).collect();

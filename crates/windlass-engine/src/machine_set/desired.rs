@@ -6,7 +6,6 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use windlass_api::cluster::{Bootstrap, ContractVersionedObjectReference, Machine, MachineSet, MachineSpec};
 use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_SET_NAME_LABEL};
 
-use super::is_applied;
 use crate::hash;
 
 /// The objects of a provider that a new machine is made with.
@@ -84,16 +83,6 @@ fn as_they_are(
     let kept =
         there.into_iter().flatten().filter(|(key, _)| wanted.is_some_and(|wanted| wanted.contains_key(*key)));
     Some(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
-}
-
-/// Whether a machine already is as [`synced_machine`] wants it.
-pub fn is_synced(manager: &str, machine: &Machine, intent: &Machine) -> bool {
-    let (there, wanted) = (&machine.spec, &intent.spec);
-    is_applied(manager, &machine.metadata, &intent.metadata)
-        && there.min_ready_seconds == wanted.min_ready_seconds
-        && there.readiness_gates == wanted.readiness_gates
-        && there.deletion == wanted.deletion
-        && there.taints == wanted.taints
 }
 
 /// The labels of the machines of a MachineSet, and of the objects of providers that belong to them.

@@ -7,17 +7,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use windlass_api::Hook;
 use windlass_api::cluster::{self, MachineSet};
 use windlass_api::conditions::{HEALTH_CHECK_SUCCEEDED, NODE_HEALTHY, OWNER_REMEDIATED, reason};
-use windlass_api::label_selector::{Selector, SelectorViolation};
+use windlass_api::label_selector::{Selector, SelectorError};
 use windlass_api::names::{
     ACKNOWLEDGED_MOVE_ANNOTATION, DELETE_MACHINE_ANNOTATION, DISABLE_MACHINE_CREATE_ANNOTATION,
     HAND_OVER_UPDATED_MACHINES_ANNOTATION, MOVE_MACHINES_TO_MACHINE_SET_ANNOTATION,
-    PENDING_ACKNOWLEDGE_MOVE_ANNOTATION, PENDING_HOOKS_ANNOTATION,
-    RECEIVE_MACHINES_FROM_MACHINE_SETS_ANNOTATION, REMEDIATE_MACHINE_ANNOTATION,
-    UPDATE_IN_PROGRESS_ANNOTATION,
+    PENDING_ACKNOWLEDGE_MOVE_ANNOTATION, RECEIVE_MACHINES_FROM_MACHINE_SETS_ANNOTATION,
+    REMEDIATE_MACHINE_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
 };
 
 use super::{DeletionOrder, Machine, Observed, OwnerRemediated, Target};
 use crate::condition;
+use crate::pending_hooks::PendingHooks;
 
 /// A MachineSet with the machines that it controls. `target` is the MachineSet that its annotation names, if it exists.
 pub fn observe(
@@ -65,7 +65,7 @@ fn observe_machine(machine: &cluster::Machine) -> Machine {
         remediate_requested: has(REMEDIATE_MACHINE_ANNOTATION),
         updating: is_updating(machine),
         pending_acknowledge: has(PENDING_ACKNOWLEDGE_MOVE_ANNOTATION),
-        update_started: hook_is_pending(machine),
+        update_started: PendingHooks::of(&machine.metadata).contains(Hook::UpdateMachine),
         has_node: machine.status.node_ref.is_some(),
         node_unhealthy: condition::is_false(conditions, NODE_HEALTHY),
         health_check_failed: condition::is_false(conditions, HEALTH_CHECK_SUCCEEDED),
@@ -78,7 +78,8 @@ fn observe_machine(machine: &cluster::Machine) -> Machine {
 
 /// Whether a machine is being updated in place. It has two marks, which are neither set nor removed together.
 pub fn is_updating(machine: &cluster::Machine) -> bool {
-    annotation(&machine.metadata, UPDATE_IN_PROGRESS_ANNOTATION).is_some() || hook_is_pending(machine)
+    annotation(&machine.metadata, UPDATE_IN_PROGRESS_ANNOTATION).is_some()
+        || PendingHooks::of(&machine.metadata).contains(Hook::UpdateMachine)
 }
 
 /// Whether a health check wants the owner of a machine to replace it.
@@ -86,18 +87,6 @@ pub fn needs_remediation(machine: &cluster::Machine) -> bool {
     let conditions = &machine.status.conditions;
     condition::is_false(conditions, HEALTH_CHECK_SUCCEEDED)
         && condition::is_false(conditions, OWNER_REMEDIATED)
-}
-
-fn hook_is_pending(machine: &cluster::Machine) -> bool {
-    let pending = annotation(&machine.metadata, PENDING_HOOKS_ANNOTATION).unwrap_or_default();
-    pending.split(',').any(|hook| hook.trim() == Hook::UpdateMachine.name())
-}
-
-/// The pending hooks with another one among them: a sorted set, joined with commas.
-pub fn with_pending_hook(pending: Option<&str>, hook: Hook) -> String {
-    let mut hooks = names_in(pending.unwrap_or_default());
-    hooks.insert(hook.name().to_owned());
-    hooks.into_iter().collect::<Vec<_>>().join(",")
 }
 
 /// The value of an annotation.
@@ -116,21 +105,7 @@ pub fn names_in(list: &str) -> BTreeSet<String> {
 /// # Errors
 ///
 /// What is wrong with the selector.
-pub fn selector(given: &LabelSelector) -> Result<Selector, Vec<SelectorViolation>> {
-    let empty = given.match_labels.as_ref().is_none_or(|labels| labels.is_empty())
-        && given.match_expressions.as_ref().is_none_or(Vec::is_empty);
-    let wire = serde_json::to_value(given).and_then(serde_json::from_value).ok();
-    Selector::compile(wire.as_ref().filter(|_| !empty))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pending_hooks_are_a_sorted_set() {
-        assert_eq!(with_pending_hook(None, Hook::UpdateMachine), "UpdateMachine");
-        assert_eq!(with_pending_hook(Some("Zeta, AfterX"), Hook::UpdateMachine), "AfterX,UpdateMachine,Zeta");
-        assert_eq!(with_pending_hook(Some("UpdateMachine"), Hook::UpdateMachine), "UpdateMachine");
-    }
+pub fn selector(given: &LabelSelector) -> Result<Selector, SelectorError> {
+    let selector = Selector::compile(Some(given))?;
+    if selector.is_everything() { Selector::compile(None) } else { Ok(selector) }
 }

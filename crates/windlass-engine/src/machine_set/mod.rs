@@ -6,7 +6,6 @@
 
 mod adoption;
 pub(crate) mod aggregate;
-mod applied;
 mod deletion_order;
 mod desired;
 mod facts;
@@ -18,14 +17,15 @@ mod replicas;
 mod status;
 
 pub use adoption::{Belonging, Candidate, Controller, Foreign, belonging};
-pub use applied::is_applied;
 pub use deletion_order::deletion_order;
 pub use desired::{
-    Parts, controller_reference, is_synced, machine_labels, new_machine, owner_reference, synced_machine,
+    Parts, controller_reference, machine_labels, new_machine, owner_reference, synced_machine,
     updated_machine,
 };
-pub use facts::{annotation, is_updating, names_in, needs_remediation, observe, selector, with_pending_hook};
-pub use naming::{NameParts, NamingError, RANDOM_ALPHABET, RANDOM_LENGTH, machine_name};
+pub use facts::{annotation, is_updating, names_in, needs_remediation, observe, selector};
+pub use naming::{
+    NameParts, NamedOwner, NamingError, RANDOM_ALPHABET, RANDOM_LENGTH, check_machine_naming, machine_name,
+};
 pub use observed::{DeletionOrder, Machine, Observed, OwnerRemediated, Target};
 pub use preflight::{Check, ControlPlane, Failure, Preflight, Problem, Topology, preflight};
 pub use remediation::{Deferred, Policy, Remediation, remediation};

@@ -1,5 +1,8 @@
 //! Names of machines.
 
+use serde_json::json;
+use windlass_gotemplate::{MissingKey, TemplateError};
+
 /// How long a generated name may be: a Machine's name becomes a label value and a host name.
 const MAX_NAME: usize = 63;
 /// How many characters of a name are random.
@@ -12,23 +15,27 @@ pub const RANDOM_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 pub struct NameParts<'a> {
     /// `{{ .cluster.name }}`.
     pub cluster: &'a str,
-    /// `{{ .machineSet.name }}`.
-    pub machine_set: &'a str,
+    /// What the machine belongs to.
+    pub owner: NamedOwner<'a>,
     /// `{{ .random }}`.
     pub random: &'a str,
+}
+
+/// The owner of a machine, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedOwner<'a> {
+    /// `{{ .machineSet.name }}`.
+    MachineSet(&'a str),
+    /// `{{ .kubeadmControlPlane.name }}`.
+    KubeadmControlPlane(&'a str),
 }
 
 /// Why no name comes out of a template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NamingError {
-    /// Braces that are opened and not closed.
-    #[error("machine naming template {0:?} has an unclosed {{{{")]
-    Unclosed(String),
-    /// Something that a template cannot refer to.
-    #[error(
-        "machine naming template refers to {0:?}; .cluster.name, .machineSet.name and .random can be used"
-    )]
-    Unknown(String),
+    /// It cannot be read, or refers to something that is not there.
+    #[error("machine naming {0}; .cluster.name, .{1}.name and .random can be used")]
+    Template(TemplateError, &'static str),
     /// Every machine would get the same name.
     #[error("machine naming template {0:?} does not contain {{{{ .random }}}}")]
     NotRandom(String),
@@ -37,37 +44,39 @@ pub enum NamingError {
     NotAName(String),
 }
 
-/// The name of a machine, by the template of the user or as `<MachineSet>-<random>`. Too long a name loses the end of
+/// Checks a template on names as they are; an empty one is none.
+///
+/// # Errors
+///
+/// The template cannot be used.
+pub fn check_machine_naming(template: &str, owner: NamedOwner<'_>) -> Result<(), NamingError> {
+    machine_name(Some(template), NameParts { cluster: "cluster", owner, random: "x7z2q" }).map(|_| ())
+}
+
+/// The name of a machine, by the template of the user or as `<owner>-<random>`. Too long a name loses the end of
 /// what stands before the random part.
 ///
 /// # Errors
 ///
 /// The template cannot be used.
 pub fn machine_name(template: Option<&str>, parts: NameParts<'_>) -> Result<String, NamingError> {
+    let (kind, owner) = match parts.owner {
+        NamedOwner::MachineSet(name) => ("machineSet", name),
+        NamedOwner::KubeadmControlPlane(name) => ("kubeadmControlPlane", name),
+    };
     let template = template.filter(|template| !template.is_empty());
     let Some(template) = template else {
-        return checked(format!("{}-{}", cut(parts.machine_set, parts.random.len() + 1), parts.random));
+        return checked(format!("{}-{}", cut(owner, parts.random.len() + 1), parts.random));
     };
-    let mut name = String::new();
-    let mut rest = template;
-    let mut random = false;
-    while let Some((before, after)) = rest.split_once("{{") {
-        name.push_str(before);
-        let (inside, after) =
-            after.split_once("}}").ok_or_else(|| NamingError::Unclosed(template.to_owned()))?;
-        name.push_str(match inside.trim_matches(|c: char| c.is_whitespace() || c == '-') {
-            ".cluster.name" => parts.cluster,
-            ".machineSet.name" => parts.machine_set,
-            ".random" => {
-                random = true;
-                parts.random
-            }
-            other => return Err(NamingError::Unknown(other.to_owned())),
-        });
-        rest = after;
-    }
-    name.push_str(rest);
-    if !random {
+    let rendered = |random: &str| {
+        let data = json!({"cluster": {"name": parts.cluster}, kind: {"name": owner}, "random": random});
+        windlass_gotemplate::render(template, &data, MissingKey::Refuse)
+            .map_err(|error| NamingError::Template(error, kind))
+    };
+    let mut name = rendered(parts.random)?;
+    // With another random part it must be another name.
+    let other: String = parts.random.chars().map(|c| if c == 'b' { 'c' } else { 'b' }).collect();
+    if rendered(&other)? == name {
         return Err(NamingError::NotRandom(template.to_owned()));
     }
     if name.len() > MAX_NAME {

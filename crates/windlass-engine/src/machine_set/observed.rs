@@ -19,7 +19,7 @@ pub struct Observed {
     pub acknowledged: BTreeSet<String>,
     /// The MachineSet that takes over its machines, if its annotation names one.
     pub moves_to: Option<Target>,
-    /// The only machines that it hands over, because somebody else has updated them; any machine if there is none of this.
+    /// The only machines that it hands over, because an external updater has updated them; any machine if there is none of this.
     pub updated: Option<BTreeSet<String>>,
     /// The machines that it controls, in any order, also those that are being deleted.
     pub machines: Vec<Machine>,

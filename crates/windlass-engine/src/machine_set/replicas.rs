@@ -47,7 +47,7 @@ pub struct Handover {
     pub to: String,
     /// The names of those that are handed over.
     pub machines: Vec<String>,
-    /// The names of those that are deleted instead: nobody updates what is broken.
+    /// The names of those that are deleted instead: what is broken is not updated.
     pub delete: Vec<String>,
     /// The ones that would have been next but cannot be handed over now.
     pub passed_over: Vec<PassedOver>,
@@ -69,7 +69,7 @@ pub enum WhyPassedOver {
     Updating,
     /// It has no Node yet.
     NoNode,
-    /// Somebody else updates it and is not done.
+    /// An external updater updates it and is not done.
     NotUpdated,
 }
 

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use windlass_api::cluster::{Machine, MachineSet, MachineSetStatus};
-use windlass_api::conditions::{AVAILABLE, DELETING, PAUSED, READY, UP_TO_DATE, reason};
+use windlass_api::conditions::{AVAILABLE, DELETING, READY, UP_TO_DATE, reason};
 use windlass_api::names::{ACKNOWLEDGED_MOVE_ANNOTATION, PENDING_ACKNOWLEDGE_MOVE_ANNOTATION};
 
 use super::aggregate::{
@@ -11,6 +11,7 @@ use super::aggregate::{
 };
 use super::{Hold, annotation, is_updating, names_in};
 use crate::condition::{self, Finding};
+use crate::pause::not_paused;
 use crate::versions;
 
 /// What the status is made from.
@@ -75,7 +76,7 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineSetStatus {
         scaling_down(there.saturating_sub(waiting), wanted, machines, &held, now),
         remediating(machines),
         deleting_finding(deleting, machines, now),
-        Finding::no(PAUSED, reason::NOT_PAUSED),
+        not_paused(),
     ] {
         condition::set(&mut conditions, finding, set.metadata.generation, now);
     }

@@ -26,7 +26,7 @@ const NOT_COPIED: [&str; 8] = [
     REVISION_HISTORY_ANNOTATION,
     DESIRED_REPLICAS_ANNOTATION,
     MAX_REPLICAS_ANNOTATION,
-    // Whoever pauses a MachineDeployment does not pause its MachineSets for ever.
+    // A pause of a MachineDeployment does not pause its MachineSets for ever.
     PAUSED_ANNOTATION,
 ];
 
@@ -154,7 +154,7 @@ fn annotations(
     let joined = |names: &BTreeSet<String>| names.iter().cloned().collect::<Vec<_>>().join(",");
     if let Some(target) = &planned.moves_to {
         set(MOVE_MACHINES_TO_MACHINE_SET_ANNOTATION, target.clone());
-        // While paused nobody is asked, and what was agreed on stays.
+        // While paused no extension is asked, and what was agreed on stays.
         let extensions = match planned.extensions.is_empty() {
             true => before(IN_PLACE_EXTENSIONS_ANNOTATION),
             false => Some(planned.extensions.join(",")),

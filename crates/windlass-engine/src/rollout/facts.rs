@@ -30,7 +30,7 @@ pub enum FactsError {
         /// What is wrong with it.
         error: AmountError,
     },
-    /// A strategy that nobody knows.
+    /// An unknown strategy.
     #[error("spec.rollout.strategy.type {0:?} is unknown")]
     Strategy(String),
 }
@@ -165,7 +165,7 @@ fn created(time: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>) 
 }
 
 /// The name that the next MachineSet gets, from those that there are. `taken` has the names of all MachineSets of the
-/// namespace, whoever they belong to.
+/// namespace, whatever they belong to.
 pub fn next_set(deployment: &MachineDeployment, sets: &[&MachineSet], taken: &BTreeSet<String>) -> FreshSet {
     let revisions =
         sets.iter().filter_map(|set| annotation(&set.metadata, REVISION_ANNOTATION)?.parse().ok());

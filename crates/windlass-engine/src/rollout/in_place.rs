@@ -1,43 +1,10 @@
 //! Machines that stay: handed over to the new MachineSet and updated there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use super::sizes::Sizes;
 use super::{Machine, Note, Observed, Set, Strategy, roles};
-
-/// What extensions say of the machines of one old MachineSet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum InPlaceAnswer {
-    /// They can be updated in place to the template of the new MachineSet.
-    Can {
-        /// The extensions that update them, in their order.
-        by: Vec<String>,
-    },
-    /// They cannot.
-    Cannot(WhyNotInPlace),
-    /// They cannot, and somebody else has taken over to update them.
-    TakenOver,
-}
-
-/// Why machines cannot be updated in place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WhyNotInPlace {
-    /// Nobody is there who could.
-    NoExtension,
-    /// The extensions leave a part of the change uncovered.
-    NotCovered {
-        /// What is left, one line each.
-        leftovers: Vec<String>,
-    },
-    /// No update leads there, whoever is asked.
-    Impossible {
-        /// Why not.
-        why: String,
-    },
-    /// Nobody was asked.
-    NotAsked,
-}
+use crate::in_place::{InPlaceAnswer, WhyNotInPlace};
 
 /// The answers by name of the old MachineSet.
 pub type InPlaceAnswers = BTreeMap<String, InPlaceAnswer>;
@@ -56,12 +23,16 @@ pub fn in_place_questions(observed: &Observed) -> Vec<String> {
     asked.map(|set| set.name.clone()).collect()
 }
 
-/// The old MachineSets that others can be asked to take over: those that extensions leave open. While somebody has taken over
-/// extensions are not asked, and what has no answer is its.
-pub fn left_to_others(questions: &[String], answers: &InPlaceAnswers, is_held: bool) -> Vec<String> {
+/// The old MachineSets that external updaters can be asked to update: those that extensions leave open. While an external
+/// updater has accepted, extensions are not asked, and what has no answer is its.
+pub fn left_to_external_updaters(
+    questions: &[String],
+    answers: &InPlaceAnswers,
+    is_held: bool,
+) -> Vec<String> {
     let is_left = |name: &&String| match answers.get(*name) {
-        Some(InPlaceAnswer::Cannot(WhyNotInPlace::NoExtension | WhyNotInPlace::NotCovered { .. })) => true,
-        Some(_) => false,
+        Some(Err(why)) => why.allows_external_update(),
+        Some(Ok(_)) => false,
         None => is_held,
     };
     questions.iter().filter(is_left).cloned().collect()
@@ -96,11 +67,11 @@ pub(super) fn mark_moves(sizes: &mut Sizes, replicas: u32, answers: &InPlaceAnsw
         set.moves = set.status > 0
             && set.must_replace.is_none()
             && !set.deleting
-            && matches!(answers.get(&set.name), Some(InPlaceAnswer::Can { .. }));
+            && matches!(answers.get(&set.name), Some(Ok(_)));
     }
 }
 
-/// Old MachineSets whose machines somebody else updates keep them, except those that are done: these are handed over as they
+/// Old MachineSets whose machines an external updater updates keep them, except those that are done: these are handed over as they
 /// are. No availability is spent on that. What is missing is not created anew from the old template.
 pub(super) fn hand_over_updated(sizes: &mut Sizes, observed: &Observed, answers: &InPlaceAnswers) {
     if sizes.new.spec >= observed.replicas {
@@ -118,8 +89,8 @@ pub(super) fn hand_over_updated(sizes: &mut Sizes, observed: &Observed, answers:
             .filter(|machine| machine.reached && !machine.needs_remediation)
             .map(|machine| machine.name.clone())
             .collect();
-        set.taken_over = matches!(answers.get(&set.name), Some(InPlaceAnswer::TakenOver));
-        if !set.taken_over && updated.is_empty() {
+        set.externally_updated = matches!(answers.get(&set.name), Some(Err(WhyNotInPlace::ExternalUpdate)));
+        if !set.externally_updated && updated.is_empty() {
             continue;
         }
         let all = count(members().count());
@@ -127,20 +98,20 @@ pub(super) fn hand_over_updated(sizes: &mut Sizes, observed: &Observed, answers:
         let updated_count = count(updated.len());
         let cut = surplus.min(all);
         set.held = true;
-        if cut > 0 && set.taken_over {
+        if cut > 0 && set.externally_updated {
             // The user asked for fewer: machines go before any is handed over.
             surplus -= cut;
             set.resize(all - cut, Note::ScaledDown { replicas: observed.replicas });
             continue;
         }
-        let stay = match set.taken_over {
+        let stay = match set.externally_updated {
             // One that a health check has given up is replaced on the new MachineSet.
             true => healthy.saturating_sub(updated_count),
             false => all.saturating_sub(updated_count),
         };
         set.moves = true;
         if stay != set.spec {
-            set.resize(stay, Note::UpdatedByOthers { machines: updated.iter().cloned().collect() });
+            set.resize(stay, Note::ExternallyUpdated { machines: updated.iter().cloned().collect() });
         }
         set.updated = Some(updated);
     }
@@ -195,19 +166,6 @@ pub(super) fn take_back_handovers(sizes: &mut Sizes, observed: &Observed) {
         if back > 0 && !set.moves && !set.deleting && was_moving(&set.name) {
             missing -= back;
             set.resize(set.spec + back, Note::HandoverTakenBack);
-        }
-    }
-}
-
-impl fmt::Display for WhyNotInPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoExtension => f.write_str("no extension updates Machines in place"),
-            Self::NotCovered { leftovers } => {
-                write!(f, "no extension covers {}", leftovers.join(", "))
-            }
-            Self::Impossible { why } => f.write_str(why),
-            Self::NotAsked => f.write_str("no extension was asked"),
         }
     }
 }

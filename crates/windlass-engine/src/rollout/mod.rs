@@ -26,7 +26,7 @@ mod template;
 
 pub use desired::{compared_sets, controller_reference, desired_set};
 pub use facts::{FactsError, amount, next_set, observe, strategy};
-pub use in_place::{InPlaceAnswer, InPlaceAnswers, WhyNotInPlace, in_place_questions, left_to_others};
+pub use in_place::{InPlaceAnswers, in_place_questions, left_to_external_updaters};
 pub use limits::{Amount, AmountError, Limits, RollingUpdate};
 pub use note::Note;
 pub use observed::{Machine, Observed, Set, Strategy};

@@ -43,7 +43,7 @@ pub enum Note {
     },
     /// One machine is added all the same, because none may be missing while another is updated in place.
     SurgeKept,
-    /// No MachineSet can move, and unhealthy machines of old MachineSets are replaced by nobody else.
+    /// No MachineSet can move, and unhealthy machines of old MachineSets are replaced only here.
     Deadlock {
         /// How many of its machines are not available.
         unavailable: u32,
@@ -60,9 +60,9 @@ pub enum Note {
     },
     /// The MachineDeployment is paused: all its MachineSets keep their share.
     Proportional,
-    /// Somebody else has taken over to update its machines. Those that are done are handed over, and what is missing comes
+    /// An external updater updates its machines. Those that are done are handed over, and what is missing comes
     /// back on the new MachineSet.
-    UpdatedByOthers {
+    ExternallyUpdated {
         /// Those that are done, sorted.
         machines: Vec<String>,
     },
@@ -104,10 +104,10 @@ impl fmt::Display for Note {
             Self::Proportional => {
                 f.write_str("the MachineDeployment is paused, MachineSets keep their share")
             }
-            Self::UpdatedByOthers { machines } if machines.is_empty() => {
+            Self::ExternallyUpdated { machines } if machines.is_empty() => {
                 f.write_str("Machines that are missing are created by the current MachineSet")
             }
-            Self::UpdatedByOthers { machines } => {
+            Self::ExternallyUpdated { machines } => {
                 write!(f, "Machines {} are updated and handed over", machines.join(", "))
             }
             Self::HandoverTakenBack => {

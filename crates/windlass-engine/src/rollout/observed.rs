@@ -83,7 +83,7 @@ pub struct Set {
     pub revision: u64,
     /// Its annotation with the MachineSet that takes over its machines.
     pub moves_to: Option<String>,
-    /// Its annotation with the only machines that it hands over, because somebody else has updated them.
+    /// Its annotation with the only machines that it hands over, because an external updater has updated them.
     pub updated: Option<BTreeSet<String>>,
     /// Its annotation with the MachineSets that may hand machines over to it.
     pub receives_from: BTreeSet<String>,
@@ -108,6 +108,6 @@ pub struct Machine {
     pub updating: bool,
     /// Whether a health check wants it to be replaced.
     pub needs_remediation: bool,
-    /// Whether somebody else has brought it to the template of the MachineDeployment, so that it only changes hands.
+    /// Whether an external updater has brought it to the template of the MachineDeployment, so that it only changes hands.
     pub reached: bool,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use super::in_place::{InPlaceAnswer, InPlaceAnswers, WhyNotInPlace};
+use super::in_place::InPlaceAnswers;
 use super::rolling::Shrink;
 use super::sizes::{Member, Sizes};
 use super::{
@@ -11,6 +11,7 @@ use super::{
     rolling,
 };
 use crate::external_update::Refusal;
+use crate::in_place::WhyNotInPlace;
 
 /// What the MachineSets of a MachineDeployment should be now. Written new first, then old: an old MachineSet hands
 /// machines over only to one that says that it receives them.
@@ -60,7 +61,7 @@ pub struct SetPlan {
 pub struct Blocked {
     /// The MachineSets whose machines stay as they are.
     pub sets: Vec<BlockedSet>,
-    /// Who was asked to take over the update, and why not.
+    /// The external updaters that were asked, and why they refuse.
     pub refusals: Vec<Refusal>,
 }
 
@@ -142,14 +143,15 @@ fn blocked_sets(sizes: &Sizes, replicas: u32, answers: &InPlaceAnswers) -> Vec<B
         let updated = set.updated.as_ref().map_or(0, BTreeSet::len);
         set.status.saturating_sub(u32::try_from(updated).unwrap_or(u32::MAX))
     };
-    let stays = |set: &&Member| !set.deleting && !set.taken_over && (!set.moves || set.updated.is_some());
+    let stays =
+        |set: &&Member| !set.deleting && !set.externally_updated && (!set.moves || set.updated.is_some());
     let stuck = sizes.old.iter().filter(stays).filter(|set| left(set) > 0);
     let blocked = stuck.map(|set| BlockedSet {
         name: set.name.clone(),
         machines: left(set),
         why: match (set.must_replace, answers.get(&set.name)) {
             (Some(why), _) => WhyBlocked::MustReplace(why),
-            (None, Some(InPlaceAnswer::Cannot(why))) => WhyBlocked::NotInPlace(why.clone()),
+            (None, Some(Err(why))) => WhyBlocked::NotInPlace(why.clone()),
             (None, _) => WhyBlocked::NotInPlace(WhyNotInPlace::NotAsked),
         },
     });
@@ -192,10 +194,10 @@ fn finish(sizes: Sizes, observed: &Observed, answers: &InPlaceAnswers, outcome: 
             false => set.updated.clone(),
         };
         let extensions = match answers.get(&set.name) {
-            Some(InPlaceAnswer::Can { by }) if set.moves => by.clone(),
+            Some(Ok(verdict)) if set.moves => verdict.extensions(),
             _ => Vec::new(),
         };
-        let create_disabled = observed.strategy == Strategy::OnDelete || set.taken_over;
+        let create_disabled = observed.strategy == Strategy::OnDelete || set.externally_updated;
         SetPlan {
             moves_to,
             extensions,

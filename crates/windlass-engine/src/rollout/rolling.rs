@@ -112,7 +112,7 @@ impl Pass {
 }
 
 /// Where nothing can move any more because machines of old MachineSets are unavailable, one of them goes, at the cost of
-/// availability: health checks do not replace machines of old MachineSets, so nobody else would. A machine that is being
+/// availability: health checks do not replace machines of old MachineSets. A machine that is being
 /// updated is not stuck, unless a health check gave it up.
 pub(super) fn break_deadlock(sizes: &mut Sizes, machines: &[Machine], what: Shrink) {
     let updating = machines.iter().any(|machine| machine.updating && !machine.needs_remediation);

@@ -34,8 +34,8 @@ pub(super) struct Member {
     pub(super) acknowledged: BTreeSet<String>,
     /// Whether the plan lets its machines be handed over to the new MachineSet.
     pub(super) moves: bool,
-    /// Whether somebody else updates its machines.
-    pub(super) taken_over: bool,
+    /// Whether an external updater updates its machines.
+    pub(super) externally_updated: bool,
     /// Whether its size is settled, and nothing else may change it in this plan.
     pub(super) held: bool,
     /// The only machines that are handed over, because they are updated already; any machine if there is none of this.
@@ -98,7 +98,7 @@ impl Member {
             must_replace: None,
             acknowledged: BTreeSet::new(),
             moves: false,
-            taken_over: false,
+            externally_updated: false,
             held: false,
             updated: None,
             notes: Vec::new(),
@@ -118,7 +118,7 @@ impl Member {
             must_replace: None,
             acknowledged: BTreeSet::new(),
             moves: false,
-            taken_over: false,
+            externally_updated: false,
             held: false,
             updated: None,
             notes: Vec::new(),

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use windlass_api::cluster::{
     Machine, MachineDeployment, MachineDeploymentPhase, MachineDeploymentStatus, MachineSet,
 };
-use windlass_api::conditions::{AVAILABLE, DELETING, PAUSED, ROLLING_OUT, UP_TO_DATE, reason};
+use windlass_api::conditions::{AVAILABLE, DELETING, ROLLING_OUT, UP_TO_DATE, reason};
 
 use super::{Blocked, Progress, strategy};
 use crate::condition::{self, Finding};
@@ -15,6 +15,7 @@ use crate::in_place::{CAN_UPDATE_IN_PLACE, Said};
 use crate::machine_set::aggregate::{
     machines_ready, machines_up_to_date, remediating, scaling_down, scaling_up, status_versions,
 };
+use crate::pause::not_paused;
 use crate::versions;
 
 /// The reason of condition `RollingOut` while a rollout stands still because machines may not be replaced.
@@ -35,8 +36,8 @@ pub struct StatusFacts<'a> {
     pub blocked: Option<&'a Blocked>,
     /// What was found out about updating machines in place.
     pub in_place: &'a Said,
-    /// What came of asking others to take over the update.
-    pub take_over: &'a Said,
+    /// What there is to say about external updaters.
+    pub external_update: &'a Said,
     /// Whether this reconcile got to its end: otherwise the generation is not claimed to be observed.
     pub complete: bool,
     /// Its selector as text.
@@ -72,12 +73,12 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineDeploymentStatus {
         scaling_down(there, wanted, machines, &[], now),
         remediating(machines),
         deleting_finding(deleting, sets.len()),
-        Finding::no(PAUSED, reason::NOT_PAUSED),
+        not_paused(),
     ] {
         condition::set(&mut conditions, finding, deployment.metadata.generation, now);
     }
     facts.in_place.write(CAN_UPDATE_IN_PLACE, &mut conditions, deployment.metadata.generation, now);
-    facts.take_over.write(EXTERNAL_UPDATE, &mut conditions, deployment.metadata.generation, now);
+    facts.external_update.write(EXTERNAL_UPDATE, &mut conditions, deployment.metadata.generation, now);
     let mut oldest_first: Vec<&MachineSet> = sets.to_vec();
     oldest_first.sort_by(|a, b| {
         let created = |set: &MachineSet| set.metadata.creation_timestamp.as_ref().map(|time| time.0);

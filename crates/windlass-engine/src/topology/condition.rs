@@ -2,26 +2,26 @@
 
 use std::fmt::Write as _;
 
+use windlass_api::cluster::Cluster;
 use windlass_api::hooks::Hook;
 use windlass_api::names::{DEFER_UPGRADE_ANNOTATION, HOLD_UPGRADE_SEQUENCE_ANNOTATION};
 use windlass_version::Version;
 
 use super::control_plane::ControlPlanePhase;
-use super::observed::{GroupKind, Observed};
+use super::observed::{Observed, WorkerKind};
 use super::upgrade::Decision;
-use super::waiting::WaitingOn;
 use super::workers::{GroupAction, GroupDecision};
+use crate::pause::Pause;
+use crate::waiting::WaitingOn;
+
+/// How the line begins that says what the upgrade waits on.
+pub(crate) const HELD: &str = "The upgrade waits for ";
 
 /// How the reconcile of a topology ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
     /// Nothing was done, because the Cluster is paused.
-    Paused {
-        /// By `spec.paused`.
-        by_spec: bool,
-        /// By the annotation.
-        by_annotation: bool,
-    },
+    Paused(Pause),
     /// Something failed before a decision, or while it was carried out.
     Failed(String),
     /// The Cluster is being deleted.
@@ -29,7 +29,7 @@ pub enum Outcome<'a> {
         /// What holds the deletion.
         waiting: Option<&'a WaitingOn>,
     },
-    /// The class has changed and was not looked at yet.
+    /// The class has changes that were not reconciled yet.
     ClassNotReconciled {
         /// Name of the class.
         class: String,
@@ -41,6 +41,23 @@ pub enum Outcome<'a> {
         /// What was decided.
         decision: &'a Decision,
     },
+}
+
+impl Outcome<'_> {
+    /// Whether it was decided what is waited on. If not, a wait that was kept stays as it is: an error or a pause in
+    /// between does not make it begin anew.
+    pub const fn tells_waiting(&self) -> bool {
+        matches!(self, Self::Deleting { .. } | Self::Decided { .. })
+    }
+
+    /// What the topology waits on.
+    pub fn waiting(&self) -> Option<WaitingOn> {
+        match self {
+            Self::Deleting { waiting } => waiting.cloned(),
+            Self::Decided { observed, decision } => decision.waiting(observed),
+            Self::Paused { .. } | Self::Failed(_) | Self::ClassNotReconciled { .. } => None,
+        }
+    }
 }
 
 /// A condition without its times.
@@ -58,14 +75,7 @@ impl TopologyReconciled {
     /// The condition for an outcome.
     pub fn of(outcome: &Outcome<'_>) -> Self {
         match outcome {
-            Outcome::Paused { by_spec, by_annotation } => {
-                let by = match (by_spec, by_annotation) {
-                    (true, true) => "spec.paused and an annotation",
-                    (false, true) => "an annotation",
-                    (_, false) => "spec.paused",
-                };
-                Self::negative("Paused", format!("The Cluster is paused by {by}"))
-            }
+            Outcome::Paused(pause) => Self::negative("Paused", pause.message(Cluster::KIND)),
             Outcome::Failed(error) => Self::negative("ReconcileFailed", error.clone()),
             Outcome::Deleting { waiting: None } => {
                 Self::negative("Deleting", "The Cluster is being deleted".to_owned())
@@ -108,7 +118,7 @@ fn control_plane_moves(decision: &Decision) -> bool {
     matches!(decision.control_plane.phase, ControlPlanePhase::Starting | ControlPlanePhase::Upgrading)
 }
 
-fn is_upgrading(decision: &Decision) -> bool {
+pub(super) fn is_upgrading(decision: &Decision) -> bool {
     decision.control_plane.pending
         || control_plane_moves(decision)
         || decision.workers.iter().any(|group| group.is_upgrading() || !group.may_be_written())
@@ -127,9 +137,9 @@ fn upgrade_reason(decision: &Decision) -> &'static str {
         }
         deferred && decision.held.is_empty() && !control_plane_moves(decision)
     };
-    if stuck(GroupKind::MachineDeployment) {
+    if stuck(WorkerKind::MachineDeployment) {
         "MachineDeploymentsUpgradeDeferred"
-    } else if stuck(GroupKind::MachinePool) {
+    } else if stuck(WorkerKind::MachinePool) {
         "MachinePoolsUpgradeDeferred"
     } else {
         "ClusterUpgrading"
@@ -142,9 +152,11 @@ fn upgrade_message(observed: &Observed, decision: &Decision) -> String {
         // Writing to a String does not fail.
         let _ = write!(message, "\n  * {text}");
     };
-    if !decision.held.is_empty() {
-        let held: Vec<String> = decision.held.iter().map(ToString::to_string).collect();
-        line(format!("The upgrade waits for {}", held.join("; ")));
+    let waiting = decision.waiting(observed);
+    let others = decision.held.iter().filter(|held| Some(*held) != waiting.as_ref());
+    let waits: Vec<String> = waiting.iter().chain(others).map(ToString::to_string).collect();
+    if !waits.is_empty() {
+        line(format!("{HELD}{}", waits.join("; ")));
     }
     let kind = observed.control_plane.as_ref().map_or("control plane", |current| current.kind.as_str());
     let remaining = decision.plan.control_plane();
@@ -154,7 +166,7 @@ fn upgrade_message(observed: &Observed, decision: &Decision) -> String {
     } else if !remaining.is_empty() {
         line(format!("{kind} will upgrade to {}", list(remaining)));
     }
-    for kind in [GroupKind::MachineDeployment, GroupKind::MachinePool] {
+    for kind in [WorkerKind::MachineDeployment, WorkerKind::MachinePool] {
         let groups: Vec<&GroupDecision> =
             decision.workers.iter().filter(|group| group.id.kind == kind).collect();
         for text in group_lines(kind, &groups, decision) {
@@ -164,7 +176,7 @@ fn upgrade_message(observed: &Observed, decision: &Decision) -> String {
     message
 }
 
-fn group_lines(kind: GroupKind, groups: &[&GroupDecision], decision: &Decision) -> Vec<String> {
+fn group_lines(kind: WorkerKind, groups: &[&GroupDecision], decision: &Decision) -> Vec<String> {
     let mut lines = Vec::new();
     let plan = decision.plan.workers();
     let named = |pick: &dyn Fn(&GroupDecision) -> bool| -> Vec<&str> {
@@ -214,7 +226,7 @@ fn then(plan: &[Version], now: &Version) -> String {
 }
 
 /// At most three names: a condition is read on one screen.
-fn name_list(kind: GroupKind, names: &[&str]) -> String {
+fn name_list(kind: WorkerKind, names: &[&str]) -> String {
     let plural = if names.len() == 1 { "" } else { "s" };
     match names {
         [a, b, c, rest @ ..] if !rest.is_empty() => {

@@ -5,8 +5,9 @@ use windlass_version::Version;
 
 use super::hooks::{HookCall, HookLedger};
 use super::observed::{ControlPlane, Observed, WorkerGroup};
-use super::plan::Plan;
-use super::waiting::WaitingOn;
+use super::plan::{NextStep, Plan};
+use super::workers;
+use crate::waiting::WaitingOn;
 
 /// What happens to the control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +63,9 @@ impl ControlPlaneDecision {
 
 /// Decides on the control plane. `Err` is a hook to be called first.
 ///
-/// The rows below are evaluated in order, and the first one that holds the control plane back ends it. What
-/// is marked in `hooks.pending` must be written before the control plane is.
+/// What was begun is ended first: machines that are on their way, then the hooks that were promised. What comes next,
+/// and the hooks before it, is the first operation of the plan. What is marked in `hooks.pending` must be written before
+/// the control plane is.
 pub(super) fn decide(
     observed: &Observed,
     plan: &Plan,
@@ -95,8 +97,9 @@ pub(super) fn decide(
     if let Some(no_path) = plan.no_path() {
         return Ok(keep(ControlPlanePhase::Idle, Some(WaitingOn::Path(no_path.clone()))));
     }
+    let next = plan.next_step();
     if let Some(step) = recorded_step(observed, current, hooks) {
-        if plan.control_plane().first() == Some(step) {
+        if matches!(next, Some(NextStep::ControlPlane { to, .. }) if to == step) {
             return Ok(start(observed, step));
         }
         // The step is not the next one any more, because the class or the plan changed in between. It never
@@ -120,17 +123,22 @@ pub(super) fn decide(
     {
         return Ok(held(hooks, Hook::AfterControlPlaneUpgrade));
     }
-    if hooks.pending.contains(Hook::BeforeWorkersUpgrade) {
-        let from = observed.oldest_workers().unwrap_or(&current.version);
-        if !hooks.settles(call(Hook::BeforeWorkersUpgrade, Some(from), &current.version))? {
-            return Ok(held(hooks, Hook::BeforeWorkersUpgrade));
+    if let Some(step @ NextStep::Workers { .. }) = next {
+        if announces_workers(observed, plan, &step, hooks) {
+            let from = observed.oldest_workers().unwrap_or(&current.version);
+            if !hooks.settles(call(Hook::BeforeWorkersUpgrade, Some(from), &current.version))? {
+                return Ok(held(hooks, Hook::BeforeWorkersUpgrade));
+            }
         }
-    }
-    let missing: Vec<&WorkerGroup> = stopping_at(observed, plan, &current.version).collect();
-    if !missing.is_empty() {
-        let groups = missing.into_iter().map(WorkerGroup::id).collect();
+        let missing = observed.workers.iter().filter(|group| plan.due(group).is_some());
+        let groups = missing.map(WorkerGroup::id).collect();
         let waiting = WaitingOn::WorkersVersion { version: current.version.clone(), groups };
         return Ok(keep(ControlPlanePhase::WaitingForWorkers, Some(waiting)));
+    }
+    if hooks.pending.contains(Hook::BeforeWorkersUpgrade) {
+        // The plan has no step of workers here any more. It never began, so nothing is said before or after it.
+        hooks.pending.remove(Hook::BeforeWorkersUpgrade);
+        hooks.pending.remove(Hook::AfterWorkersUpgrade);
     }
     let rolling: Vec<&WorkerGroup> = observed.workers.iter().filter(|group| group.is_upgrading()).collect();
     if !rolling.is_empty() {
@@ -142,10 +150,10 @@ pub(super) fn decide(
     {
         return Ok(held(hooks, Hook::AfterWorkersUpgrade));
     }
-    let Some(next) = plan.control_plane().first() else {
+    let Some(step @ NextStep::ControlPlane { to, .. }) = next else {
         return Ok(keep(ControlPlanePhase::Idle, None));
     };
-    if !hooks.pending.contains(Hook::AfterClusterUpgrade) {
+    if step.has(Hook::BeforeClusterUpgrade) {
         if !observed.upgrade_holds.is_empty() {
             let keys = observed.upgrade_holds.iter().cloned().collect();
             hooks.held.push(WaitingOn::UpgradeHolds { keys });
@@ -157,15 +165,36 @@ pub(super) fn decide(
         }
         hooks.pending.insert(Hook::AfterClusterUpgrade);
     }
-    if !hooks.passes(call(Hook::BeforeControlPlaneUpgrade, Some(&current.version), next))? {
+    if step.has(Hook::BeforeControlPlaneUpgrade)
+        && !hooks.passes(call(Hook::BeforeControlPlaneUpgrade, Some(&current.version), to))?
+    {
         return Ok(held(hooks, Hook::BeforeControlPlaneUpgrade));
     }
-    hooks.pending.insert(Hook::AfterControlPlaneUpgrade);
-    if stopping_at(observed, plan, next).next().is_some() {
-        hooks.pending.insert(Hook::BeforeWorkersUpgrade);
-        hooks.pending.insert(Hook::AfterWorkersUpgrade);
+    for hook in plan.promised_by_control_plane() {
+        hooks.pending.insert(hook);
     }
-    Ok(start(observed, next))
+    Ok(start(observed, to))
+}
+
+/// Whether BeforeWorkersUpgrade is to be called now. A step of workers that no step of the control plane has promised,
+/// because the plan begins with it, is promised here, as soon as one of its groups may go.
+fn announces_workers(
+    observed: &Observed,
+    plan: &Plan,
+    step: &NextStep<'_>,
+    hooks: &mut HookLedger<'_>,
+) -> bool {
+    if !step.has(Hook::BeforeWorkersUpgrade) {
+        return false;
+    }
+    let is_promised = hooks.pending.contains(Hook::BeforeWorkersUpgrade);
+    let may_go = |group: &WorkerGroup| !workers::is_withheld(observed, group) && plan.due(group).is_some();
+    if !is_promised && !observed.workers.iter().any(may_go) {
+        return false;
+    }
+    hooks.pending.insert(Hook::BeforeWorkersUpgrade);
+    hooks.pending.insert(Hook::AfterWorkersUpgrade);
+    true
 }
 
 /// A step that was recorded and marked, but whose write to the control plane did not happen: the process ended
@@ -206,15 +235,6 @@ fn after_workers(
         hooks.pending.remove(Hook::AfterWorkersUpgrade);
     }
     Ok(ignored)
-}
-
-/// The groups whose next stop is a version.
-fn stopping_at<'a>(
-    observed: &'a Observed,
-    plan: &'a Plan,
-    version: &'a Version,
-) -> impl Iterator<Item = &'a WorkerGroup> {
-    observed.workers.iter().filter(move |group| plan.next_stop(group) == Some(version))
 }
 
 fn full_name(control_plane: &ControlPlane) -> String {

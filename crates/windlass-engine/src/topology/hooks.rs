@@ -1,53 +1,13 @@
 //! Lifecycle hooks as values: which are pending, which is to be called, what came of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use windlass_api::hooks::Hook;
 use windlass_version::Version;
 
-use super::waiting::{HeldByHook, WaitingOn};
-
-/// The hooks that are still to be called, as the `pending-hooks` annotation keeps them.
-///
-/// Names that are not hooks are kept: whoever wrote them knows what they are for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PendingHooks(BTreeSet<String>);
-
-impl PendingHooks {
-    /// Reads the annotation. Order, repetitions and empty items do not matter.
-    pub fn parse(annotation: Option<&str>) -> Self {
-        let names = annotation.unwrap_or_default().split(',').map(str::trim);
-        Self(names.filter(|name| !name.is_empty()).map(str::to_owned).collect())
-    }
-
-    /// The annotation: sorted, joined with commas; nothing if no hook is pending.
-    pub fn annotation(&self) -> Option<String> {
-        let names: Vec<&str> = self.0.iter().map(String::as_str).collect();
-        (!names.is_empty()).then(|| names.join(","))
-    }
-
-    /// Whether a hook is pending.
-    pub fn contains(&self, hook: Hook) -> bool {
-        self.0.contains(hook.name())
-    }
-
-    /// Marks a hook.
-    pub fn insert(&mut self, hook: Hook) {
-        self.0.insert(hook.name().to_owned());
-    }
-
-    /// Takes a mark away.
-    pub fn remove(&mut self, hook: Hook) {
-        self.0.remove(hook.name());
-    }
-}
-
-impl FromIterator<Hook> for PendingHooks {
-    fn from_iter<T: IntoIterator<Item = Hook>>(hooks: T) -> Self {
-        Self(hooks.into_iter().map(|hook| hook.name().to_owned()).collect())
-    }
-}
+use crate::pending_hooks::PendingHooks;
+use crate::waiting::{HeldByHook, WaitingOn};
 
 /// A hook that must be called before anything else is decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +55,10 @@ pub enum HookAnswer {
     Blocked {
         /// When to ask again; never 0.
         retry_after_seconds: u32,
+        /// What the handlers asked for when they were called: the time until then gets less, this does not.
+        interval_seconds: u32,
+        /// The handlers that ask to wait, by their full names.
+        handlers: Vec<String>,
         /// What the handlers said.
         message: String,
     },
@@ -139,13 +103,17 @@ impl<'a> HookLedger<'a> {
         let waiting = match self.answers.0.get(&hook) {
             None => return Err(Box::new(call)),
             Some(HookAnswer::Passed) => return Ok(true),
-            Some(HookAnswer::Blocked { retry_after_seconds, message }) => WaitingOn::Hook(HeldByHook {
-                hook,
-                from: call.from,
-                to: call.to,
-                message: message.clone(),
-                retry_after_seconds: *retry_after_seconds,
-            }),
+            Some(HookAnswer::Blocked { retry_after_seconds, interval_seconds, handlers, message }) => {
+                WaitingOn::Hook(Box::new(HeldByHook {
+                    hook,
+                    from: call.from,
+                    to: call.to,
+                    handlers: handlers.clone(),
+                    message: message.clone(),
+                    retry_after_seconds: *retry_after_seconds,
+                    interval_seconds: *interval_seconds,
+                }))
+            }
             Some(HookAnswer::Failed { error }) => WaitingOn::HookFailed { hook, error: error.clone() },
         };
         self.held.push(waiting);
@@ -165,27 +133,5 @@ impl<'a> HookLedger<'a> {
     /// What a hook holds in this reconcile, if it does.
     pub(super) fn held_by(&self, hook: Hook) -> Option<&WaitingOn> {
         self.held.iter().find(|waiting| waiting.hook() == Some(hook))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_annotation_is_sorted_and_goes_when_nothing_is_pending() {
-        let mut pending = PendingHooks::parse(Some("BeforeWorkersUpgrade,,AfterClusterUpgrade, Custom"));
-        assert!(pending.contains(Hook::AfterClusterUpgrade) && pending.contains(Hook::BeforeWorkersUpgrade));
-        pending.insert(Hook::AfterControlPlaneUpgrade);
-        pending.insert(Hook::AfterControlPlaneUpgrade);
-        assert_eq!(
-            pending.annotation().as_deref(),
-            Some("AfterClusterUpgrade,AfterControlPlaneUpgrade,BeforeWorkersUpgrade,Custom")
-        );
-        for hook in [Hook::AfterClusterUpgrade, Hook::AfterControlPlaneUpgrade, Hook::BeforeWorkersUpgrade] {
-            pending.remove(hook);
-        }
-        assert_eq!(pending.annotation().as_deref(), Some("Custom"));
-        assert_eq!(PendingHooks::parse(None).annotation(), None);
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use windlass_api::names::{TOPOLOGY_DEPLOYMENT_NAME_LABEL, TOPOLOGY_POOL_NAME_LABEL};
 use windlass_plan::Source;
 use windlass_version::{Comparison, Version};
 
-use super::hooks::PendingHooks;
+use crate::pending_hooks::PendingHooks;
 
 /// Everything that decides which version each part of a managed topology gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,14 +102,14 @@ impl ControlPlane {
 
 /// The kind of a worker group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum GroupKind {
+pub enum WorkerKind {
     /// A MachineDeployment.
     MachineDeployment,
     /// A MachinePool.
     MachinePool,
 }
 
-impl GroupKind {
+impl WorkerKind {
     /// The kind on the wire.
     pub const fn name(self) -> &'static str {
         match self {
@@ -116,9 +117,25 @@ impl GroupKind {
             Self::MachinePool => "MachinePool",
         }
     }
+
+    /// What templates and fields call it, as in `{{ .machineDeployment.topologyName }}`.
+    pub const fn field(self) -> &'static str {
+        match self {
+            Self::MachineDeployment => "machineDeployment",
+            Self::MachinePool => "machinePool",
+        }
+    }
+
+    /// The label with the name of the topology's entry.
+    pub const fn entry_label(self) -> &'static str {
+        match self {
+            Self::MachineDeployment => TOPOLOGY_DEPLOYMENT_NAME_LABEL,
+            Self::MachinePool => TOPOLOGY_POOL_NAME_LABEL,
+        }
+    }
 }
 
-impl fmt::Display for GroupKind {
+impl fmt::Display for WorkerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -128,7 +145,7 @@ impl fmt::Display for GroupKind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId {
     /// Its kind.
-    pub kind: GroupKind,
+    pub kind: WorkerKind,
     /// Its name.
     pub name: String,
 }
@@ -143,7 +160,7 @@ impl fmt::Display for GroupId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerGroup {
     /// MachineDeployment or MachinePool.
-    pub kind: GroupKind,
+    pub kind: WorkerKind,
     /// Name of its entry in the topology.
     pub topology_name: String,
     /// Whether the entry is still in the topology.

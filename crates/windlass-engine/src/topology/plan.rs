@@ -2,10 +2,14 @@
 
 use std::fmt;
 
-use windlass_plan::{GroupName, PlanRequest, Refusal, Source, UpgradePlan, plan};
+use windlass_api::hooks::Hook;
+use windlass_plan::{
+    GroupName, HooksPassed, Operation, PlanRequest, Refusal, Source, Step, UpgradeHook, UpgradePlan, plan,
+};
 use windlass_version::Version;
 
 use super::observed::{Observed, PlanSource, WorkerGroup};
+use crate::pending_hooks::PendingHooks;
 
 /// What remains to be done, or why nothing can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +20,35 @@ pub enum Plan {
     Steps(Box<UpgradePlan>),
     /// There is no safe way.
     None(NoPath),
+}
+
+/// The first of the plan's operations that is not done.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum NextStep<'a> {
+    /// The control plane goes to a version.
+    ControlPlane {
+        /// The version.
+        to: &'a Version,
+        /// The operation.
+        operation: &'a Operation,
+    },
+    /// Worker groups go to the version of the control plane. Which of them now, and how many at a time, is not the plan's
+    /// to say: groups are deferred and held by annotations.
+    Workers {
+        /// One operation per group.
+        operations: &'a [Operation],
+    },
+}
+
+impl NextStep<'_> {
+    /// Whether the plan puts a hook around the step.
+    pub(super) fn has(&self, hook: Hook) -> bool {
+        let operations = match self {
+            Self::ControlPlane { operation, .. } => std::slice::from_ref(*operation),
+            Self::Workers { operations } => operations,
+        };
+        operations.iter().flat_map(|operation| &operation.hooks).any(|placed| hook_of(*placed) == hook)
+    }
 }
 
 /// Why there is no way to the target.
@@ -100,9 +133,38 @@ impl Plan {
         }
     }
 
-    /// The next version of a group.
-    pub fn next_stop(&self, group: &WorkerGroup) -> Option<&Version> {
-        self.stops(group).first()
+    /// What happens next, in the order of the plan.
+    pub(super) fn next_step(&self) -> Option<NextStep<'_>> {
+        let (first, _) = self.operations().split_first()?;
+        Some(match &first.step {
+            Step::ControlPlane { to, .. } => NextStep::ControlPlane { to, operation: first },
+            Step::Workers { .. } => NextStep::Workers { operations: run_of_workers(self.operations()) },
+        })
+    }
+
+    /// The hooks that the step of the control plane promises: those after it, and those around the workers that follow
+    /// it. They must be on record before it begins.
+    pub(super) fn promised_by_control_plane(&self) -> impl Iterator<Item = Hook> {
+        let called_before = [Hook::BeforeClusterUpgrade, Hook::BeforeControlPlaneUpgrade];
+        let operations = self.operations();
+        let workers = run_of_workers(operations.get(1..).unwrap_or_default());
+        let around = operations.iter().take(1).chain(workers).flat_map(|operation| &operation.hooks);
+        around.map(|hook| hook_of(*hook)).filter(move |hook| !called_before.contains(hook))
+    }
+
+    /// The version that a group goes to before the control plane moves on, if it does.
+    pub(super) fn due(&self, group: &WorkerGroup) -> Option<&Version> {
+        let name = group_name(group);
+        let operation =
+            run_of_workers(self.operations()).iter().find(|operation| operation.step.group() == Some(&name));
+        operation.map(|operation| operation.step.to())
+    }
+
+    fn operations(&self) -> &[Operation] {
+        match self {
+            Self::Steps(steps) => &steps.operations,
+            Self::NotNeeded | Self::None(_) => &[],
+        }
     }
 
     /// The versions that a group still goes through.
@@ -128,6 +190,35 @@ fn request(observed: &Observed, query: &PlanQuery, source: Source) -> PlanReques
     PlanRequest::new(query.control_plane.clone(), query.target.clone())
         .with_workers(groups)
         .with_source(source)
+        .with_hooks_passed(hooks_passed(&observed.pending_hooks))
+}
+
+/// A hook before something has passed when the one after it is on record, and it is not itself.
+fn hooks_passed(pending: &PendingHooks) -> HooksPassed {
+    HooksPassed {
+        before_cluster_upgrade: pending.contains(Hook::AfterClusterUpgrade),
+        before_workers_upgrade: pending.contains(Hook::AfterWorkersUpgrade)
+            && !pending.contains(Hook::BeforeWorkersUpgrade),
+    }
+}
+
+/// The worker groups at the beginning of some operations, up to the next step of the control plane.
+fn run_of_workers(operations: &[Operation]) -> &[Operation] {
+    let is_of_workers = |operation: &Operation| operation.step.group().is_some();
+    let end = operations.iter().position(|operation| !is_of_workers(operation)).unwrap_or(operations.len());
+    &operations[..end]
+}
+
+/// The hook of the Runtime SDK.
+const fn hook_of(hook: UpgradeHook) -> Hook {
+    match hook {
+        UpgradeHook::BeforeClusterUpgrade => Hook::BeforeClusterUpgrade,
+        UpgradeHook::BeforeControlPlaneUpgrade => Hook::BeforeControlPlaneUpgrade,
+        UpgradeHook::AfterControlPlaneUpgrade => Hook::AfterControlPlaneUpgrade,
+        UpgradeHook::BeforeWorkersUpgrade => Hook::BeforeWorkersUpgrade,
+        UpgradeHook::AfterWorkersUpgrade => Hook::AfterWorkersUpgrade,
+        UpgradeHook::AfterClusterUpgrade => Hook::AfterClusterUpgrade,
+    }
 }
 
 /// Unique over both kinds.

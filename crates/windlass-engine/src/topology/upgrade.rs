@@ -1,14 +1,18 @@
 //! One decision over the whole topology: who gets which version, which hook is called, what is waited for.
 
+use std::time::Duration;
+
+use jiff::Timestamp;
 use windlass_api::hooks::Hook;
 use windlass_version::Version;
 
 use super::control_plane::{self, ControlPlaneDecision};
-use super::hooks::{HookAnswers, HookCall, HookLedger, PendingHooks};
+use super::hooks::{HookAnswers, HookCall, HookLedger};
 use super::observed::Observed;
 use super::plan::Plan;
-use super::waiting::WaitingOn;
 use super::workers::{self, GroupDecision};
+use crate::pending_hooks::PendingHooks;
+use crate::waiting::WaitingOn;
 
 /// What to do next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,11 +47,11 @@ pub struct Decision {
 
 impl Decision {
     /// When to decide again if nothing happens before: the earliest time that any hook asked for.
-    pub fn retry_after_seconds(&self) -> Option<u32> {
-        self.held.iter().filter_map(WaitingOn::retry_after_seconds).filter(|&seconds| seconds > 0).min()
+    pub fn retry_after(&self, now: Timestamp) -> Option<Duration> {
+        self.held.iter().filter_map(|waiting| waiting.retry_after(now)).min()
     }
 
-    /// What somebody has to repair, once each.
+    /// What an operator has to repair, once each.
     pub fn failures(&self) -> Vec<&WaitingOn> {
         let path = self.control_plane.waiting.iter().filter(|waiting| matches!(waiting, WaitingOn::Path(_)));
         self.held.iter().filter(|waiting| waiting.is_failure()).chain(path).collect()
@@ -56,7 +60,7 @@ impl Decision {
 
 /// Decides from what is observed and from the hooks that were answered in this reconcile.
 ///
-/// Nothing is remembered between two decisions: whoever starts anew after a crash gets the same answer.
+/// Nothing is remembered between two decisions: a process that starts anew after a crash gets the same answer.
 pub fn decide(observed: &Observed, answers: &HookAnswers) -> Next {
     match try_decide(observed, answers) {
         Ok(decision) => Next::Act(Box::new(decision)),

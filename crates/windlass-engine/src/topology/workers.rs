@@ -5,9 +5,9 @@ use windlass_version::Version;
 
 use super::control_plane::ControlPlaneDecision;
 use super::hooks::HookLedger;
-use super::observed::{GroupId, GroupKind, Observed, WorkerGroup};
+use super::observed::{GroupId, Observed, WorkerGroup, WorkerKind};
 use super::plan::Plan;
-use super::waiting::WaitingOn;
+use crate::waiting::WaitingOn;
 
 /// What happens to one worker group of the topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,10 +88,12 @@ pub(super) fn decide(
 ) -> Vec<GroupDecision> {
     let gate = Gate { observed, plan, control_plane, hooks };
     let mut decisions = Vec::with_capacity(observed.workers.len());
-    for kind in [GroupKind::MachineDeployment, GroupKind::MachinePool] {
+    for kind in [WorkerKind::MachineDeployment, WorkerKind::MachinePool] {
         let unfinished: Vec<GroupId> = match kind {
-            GroupKind::MachineDeployment => Vec::new(),
-            GroupKind::MachinePool => decisions.iter().filter(|d| gate.is_unfinished(d)).map(id_of).collect(),
+            WorkerKind::MachineDeployment => Vec::new(),
+            WorkerKind::MachinePool => {
+                decisions.iter().filter(|d| gate.is_unfinished(d)).map(id_of).collect()
+            }
         };
         let mut turn: Vec<GroupId> = observed
             .workers
@@ -99,12 +101,8 @@ pub(super) fn decide(
             .filter(|group| group.kind == kind && group.is_upgrading())
             .map(WorkerGroup::id)
             .collect();
-        let mut held_by = None;
         for group in observed.workers.iter().filter(|group| group.kind == kind && group.in_topology) {
-            if group.hold && held_by.is_none() {
-                held_by = Some(group.topology_name.as_str());
-            }
-            let decision = gate.decide(group, held_by, &unfinished, &turn);
+            let decision = gate.decide(group, &unfinished, &turn);
             if matches!(decision.action, GroupAction::Upgrade { .. }) && !turn.contains(&decision.id) {
                 turn.push(decision.id.clone());
             }
@@ -112,6 +110,22 @@ pub(super) fn decide(
         }
     }
     decisions
+}
+
+/// What the owner of a group asks for: to leave it out, or to stop the sequence at it or before it.
+fn withheld(observed: &Observed, group: &WorkerGroup) -> Option<WaitingOn> {
+    if group.defer {
+        return Some(WaitingOn::Deferred);
+    }
+    let sequence = observed.workers.iter().filter(|other| other.kind == group.kind && other.in_topology);
+    let before = sequence.take_while(|other| other.topology_name != group.topology_name);
+    let holding = before.chain(std::iter::once(group)).find(|other| other.hold)?;
+    Some(WaitingOn::SequenceHeld { by: holding.topology_name.clone() })
+}
+
+/// Whether a group does not go now, because its owner asked for it or because it is on its way out.
+pub(super) fn is_withheld(observed: &Observed, group: &WorkerGroup) -> bool {
+    !group.in_topology || withheld(observed, group).is_some()
 }
 
 fn id_of(decision: &GroupDecision) -> GroupId {
@@ -126,20 +140,14 @@ struct Gate<'a> {
 }
 
 impl Gate<'_> {
-    fn decide(
-        &self,
-        group: &WorkerGroup,
-        held_by: Option<&str>,
-        unfinished: &[GroupId],
-        turn: &[GroupId],
-    ) -> GroupDecision {
+    fn decide(&self, group: &WorkerGroup, unfinished: &[GroupId], turn: &[GroupId]) -> GroupDecision {
         let target = &self.observed.version;
         let (version, action) = match group.version() {
-            // An object without a version has been written by nobody who knows one; it gets the target's.
+            // An object without a version was written by a client that knows none; it gets the target's.
             None if group.object.is_some() => (target.clone(), GroupAction::Keep),
             None => (target.clone(), self.create()),
             Some(current) if current == target => (current.clone(), GroupAction::Keep),
-            Some(current) => match self.next(group, held_by, unfinished, turn) {
+            Some(current) => match self.next(group, unfinished, turn) {
                 Ok(next) => (next, GroupAction::Upgrade { from: current.clone() }),
                 Err(waiting) => (current.clone(), GroupAction::Later(waiting)),
             },
@@ -170,15 +178,11 @@ impl Gate<'_> {
     fn next(
         &self,
         group: &WorkerGroup,
-        held_by: Option<&str>,
         unfinished: &[GroupId],
         turn: &[GroupId],
     ) -> Result<Version, WaitingOn> {
-        if group.defer {
-            return Err(WaitingOn::Deferred);
-        }
-        if let Some(by) = held_by {
-            return Err(WaitingOn::SequenceHeld { by: by.to_owned() });
+        if let Some(waiting) = withheld(self.observed, group) {
+            return Err(waiting);
         }
         if let Some(no_path) = self.plan.no_path() {
             return Err(WaitingOn::Path(no_path.clone()));
@@ -186,12 +190,10 @@ impl Gate<'_> {
         if let Some(waiting) = self.held_by_hooks() {
             return Err(waiting);
         }
-        let next = self.plan.next_stop(group).unwrap_or(&self.observed.version);
-        let control_plane = self.observed.control_plane.as_ref();
-        let reached = control_plane.is_some_and(|control_plane| control_plane.version == *next);
-        if !reached {
+        let Some(next) = self.plan.due(group) else {
+            let next = self.plan.stops(group).first().unwrap_or(&self.observed.version);
             return Err(WaitingOn::ControlPlaneVersion { next: next.clone() });
-        }
+        };
         if !self.control_plane.lets_workers_move() {
             let waiting = self.control_plane.waiting.clone();
             return Err(waiting.unwrap_or_else(|| WaitingOn::ControlPlaneVersion { next: next.clone() }));

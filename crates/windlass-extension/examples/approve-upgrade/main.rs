@@ -1,4 +1,4 @@
-//! Holds upgrades until somebody approves them: with a file, or with an annotation on the Cluster.
+//! Holds upgrades until an operator approves them: with a file, or with an annotation on the Cluster.
 //!
 //! ```text
 //! cargo run -p windlass-extension --example approve-upgrade -- --approvals /tmp/approvals
@@ -27,7 +27,7 @@ use windlass_extension::{Extension, Handler};
 use crate::object_file::object_file;
 use crate::serving::Serving;
 
-/// Holds upgrades until somebody approves them.
+/// Holds upgrades until an operator approves them.
 ///
 /// Prints an ExtensionConfig for kubectl and serves until it is told to end. An upgrade is approved by a file
 /// <namespace>_<name> in the directory, empty or with the approved versions in it, or by an annotation of the

@@ -79,10 +79,10 @@ fn covered(current: &Object, desired: &Object, fields: &[String]) -> Option<Patc
         let (parent, key) = field.rsplit_once('/')?;
         // Without the object that the field is in, the change is not one of the field alone.
         let Some(Value::Object(parent)) = updated.pointer_mut(parent) else { continue };
-        let key = key.replace("~1", "/").replace("~0", "~");
+        let key = patch::pointer::unescape(key);
         match desired.pointer(field) {
-            Some(value) => parent.insert(key, value.clone()),
-            None => parent.remove(&key),
+            Some(value) => parent.insert(key.into_owned(), value.clone()),
+            None => parent.remove(key.as_ref()),
         };
     }
     patch::between(current, &Object::try_from(updated).ok()?)

@@ -182,7 +182,7 @@ impl Updates {
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut attempt, 0);
         let mut child = attempt.spawn()?;
-        // Somebody has to take note of its end, or it stays in the process table.
+        // It must be waited for, or it stays in the process table.
         std::thread::spawn(move || child.wait());
         // Not worth an error: an old lock file says nothing any more.
         let _ = std::fs::remove_file(self.lock(&update.file, previous));

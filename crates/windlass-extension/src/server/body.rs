@@ -76,7 +76,7 @@ impl Budget {
     async fn reserve(&self, held: &mut Held, bytes: usize) {
         let missing = bytes.div_ceil(UNIT_BYTES).saturating_sub(held.units());
         let Ok(missing @ 1..) = u32::try_from(missing) else { return };
-        // Nobody closes the semaphore.
+        // The semaphore is never closed.
         if let Ok(more) = Arc::clone(&self.0).acquire_many_owned(missing).await {
             match &mut held.0 {
                 Some(permit) => permit.merge(more),

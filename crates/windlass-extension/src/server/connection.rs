@@ -101,7 +101,7 @@ impl Shared {
         builder
     }
 
-    /// Runs a connection; ends it in good order when the server stops or nobody uses it.
+    /// Runs a connection; ends it in good order when the server stops or the connection is idle.
     async fn drive<C, E>(&self, connection: C, activity: &Activity) -> Result<(), E>
     where
         C: GracefulConnection<Error = E> + Future<Output = Result<(), E>>,

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use super::accept;
 use crate::answer::plain;
 
-/// Probes are few and small; whoever needs more of either is not a probe.
+/// Probes are few and small; a client that needs more of either is not a probe.
 const MAX_CONNECTIONS: usize = 32;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_HEADER_BYTES: usize = 16 * 1024;
@@ -39,7 +39,7 @@ pub(crate) async fn serve(listener: TcpListener, ready: Readiness, shutdown: wat
                 let response = probe(request.uri().path(), &ready, *shutdown.borrow());
                 async { Ok::<_, Infallible>(response.map(Full::new)) }
             });
-            // A probe that breaks off is the business of whoever probes.
+            // A probe that breaks off is the prober's business.
             let _ = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .header_read_timeout(HEADER_TIMEOUT)

@@ -147,7 +147,7 @@ impl Server {
     }
 
     /// Binds the addresses and reads the certificate, so that everything that can go wrong has gone wrong
-    /// before anybody is told that the server runs. Port 0 takes a free port.
+    /// before the server is announced as running. Port 0 takes a free port.
     ///
     /// # Errors
     ///
@@ -272,7 +272,7 @@ impl BoundServer {
 async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, OwnedSemaphorePermit) {
     loop {
         let Ok(place) = Arc::clone(places).acquire_owned().await else {
-            // Nobody closes the semaphore.
+            // The semaphore is never closed.
             return std::future::pending().await;
         };
         match listener.accept().await {

@@ -165,7 +165,7 @@ impl Material {
         // Refuses a key that does not belong to the certificate.
         let mut config = builder.with_single_cert(chain, key).map_err(TlsError::Config)?;
         // Callers make one call after the other on a connection. HTTP/1.1 answers those with less work than HTTP/2,
-        // whose frames and windows pay off only with many calls at once; whoever wants it can have it.
+        // whose frames and windows pay off only with many calls at once; a client that wants it can negotiate it.
         config.alpn_protocols = vec![b"http/1.1".to_vec(), b"h2".to_vec()];
         Ok(config)
     }

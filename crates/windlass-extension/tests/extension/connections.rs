@@ -156,7 +156,7 @@ async fn a_call_in_flight_finishes_when_the_server_stops() {
         let stop = async {
             held.called.notified().await;
             running.tell_to_stop();
-            // Nobody new is let in while the call goes on.
+            // No new call is let in while this one goes on.
             eventually(|| async { TcpStream::connect(address).await.err() }).await;
             held.release.notify_one();
             running.stopped().await

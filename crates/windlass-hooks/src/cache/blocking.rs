@@ -1,21 +1,19 @@
 //! Blocking answers: a handler that said "ask again in five minutes" is not asked before.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_api::Object;
 use windlass_api::hooks::{Hook, HookType};
 
 use super::ExpiringCache;
-use crate::clock::Clock;
 
 /// No wait is remembered for longer, whatever an extension says.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Remembers which hooks hold which objects, and until when.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct BlockingCache {
-    waits: ExpiringCache<BlockingKey, (u64, String)>,
+    waits: ExpiringCache<BlockingKey, (u64, Waiting)>,
 }
 
 /// What a hook was called about.
@@ -75,33 +73,37 @@ impl ObjectKey {
 pub struct Waiting {
     /// Whole seconds until the hook is to be called again, at least 1.
     pub retry_after_seconds: u32,
+    /// What the handlers asked for when they were called: unlike the time until then, it does not get less.
+    pub interval_seconds: u32,
+    /// The handlers that asked to wait, by their full names.
+    pub handlers: Vec<String>,
     /// What the handlers said that they wait for.
     pub message: String,
 }
 
 impl BlockingCache {
     /// Nothing waits.
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { waits: ExpiringCache::new(clock) }
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Whether a hook holds an object now. `epoch` tells sets of handlers apart: when that changes, the wait
-    /// is over, so that whoever deletes the extension that blocks sees it pass.
+    /// is over, so that a user who deletes the extension that blocks sees it pass.
     pub fn waiting(&self, key: &BlockingKey, epoch: u64) -> Option<Waiting> {
-        let ((remembered, message), rest) = self.waits.get_with_rest(key)?;
+        let ((remembered, waiting), rest) = self.waits.get_with_rest(key)?;
         if remembered != epoch {
             return None;
         }
         // Rounded up: rounding down would call before the time that the handler asked for.
         let seconds = rest.as_secs() + u64::from(rest.subsec_nanos() > 0);
         let retry_after_seconds = u32::try_from(seconds.max(1)).unwrap_or(u32::MAX);
-        Some(Waiting { retry_after_seconds, message })
+        Some(Waiting { retry_after_seconds, ..waiting })
     }
 
     /// Remembers a wait.
     pub fn remember(&self, key: BlockingKey, epoch: u64, waiting: Waiting) {
         let wait = Duration::from_secs(waiting.retry_after_seconds.into()).min(LONGEST_WAIT);
-        self.waits.insert(key, (epoch, waiting.message), wait);
+        self.waits.insert(key, (epoch, waiting), wait);
     }
 
     /// Forgets all waits of an object, for example because the user changed it.
@@ -116,7 +118,6 @@ mod tests {
     use windlass_api::hooks::{BeforeClusterUpgrade, BeforeWorkersUpgrade};
 
     use super::*;
-    use crate::clock::TokioClock;
 
     fn object(uid: &str) -> ObjectKey {
         ObjectKey { kind: "Cluster".into(), namespace: "ns1".into(), name: "c1".into(), uid: uid.into() }
@@ -127,16 +128,25 @@ mod tests {
     }
 
     fn wait(retry_after_seconds: u32) -> Waiting {
-        Waiting { retry_after_seconds, message: "backup".to_owned() }
+        rest_of(retry_after_seconds, retry_after_seconds)
+    }
+
+    fn rest_of(interval_seconds: u32, retry_after_seconds: u32) -> Waiting {
+        let handlers = vec!["backup.e".to_owned()];
+        Waiting { retry_after_seconds, interval_seconds, handlers, message: "backup".to_owned() }
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_rest_of_a_wait_is_reported_in_whole_seconds() {
-        let cache = BlockingCache::new(Arc::new(TokioClock));
+        let cache = BlockingCache::new();
         cache.remember(key("v1.32.0"), 0, wait(30));
         for (milliseconds, rest) in [(0, 30), (1, 30), (999, 29), (28_000, 1), (999, 1)] {
             advance(Duration::from_millis(milliseconds)).await;
-            assert_eq!(cache.waiting(&key("v1.32.0"), 0), Some(wait(rest)), "after {milliseconds} ms more");
+            assert_eq!(
+                cache.waiting(&key("v1.32.0"), 0),
+                Some(rest_of(30, rest)),
+                "after {milliseconds} ms more"
+            );
         }
         advance(Duration::from_millis(1)).await;
         assert_eq!(cache.waiting(&key("v1.32.0"), 0), None);
@@ -144,7 +154,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_is_for_one_hook_one_object_and_one_pair_of_versions() {
-        let cache = BlockingCache::new(Arc::new(TokioClock));
+        let cache = BlockingCache::new();
         cache.remember(key("v1.32.0"), 7, wait(30));
         assert_eq!(cache.waiting(&key("v1.33.0"), 7), None);
         let other_hook = BlockingKey::new::<BeforeWorkersUpgrade>(object("u1"), ["v1.31.0", "v1.32.0"]);
@@ -161,8 +171,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_wait_is_longer_than_a_day() {
-        let cache = BlockingCache::new(Arc::new(TokioClock));
+        let cache = BlockingCache::new();
         cache.remember(key("v1.32.0"), 0, wait(u32::MAX));
-        assert_eq!(cache.waiting(&key("v1.32.0"), 0), Some(wait(24 * 60 * 60)));
+        assert_eq!(cache.waiting(&key("v1.32.0"), 0), Some(rest_of(u32::MAX, 24 * 60 * 60)));
     }
 }

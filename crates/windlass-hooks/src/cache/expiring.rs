@@ -3,19 +3,17 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::clock::Clock;
-
 /// Below this many entries nothing is swept: looking for expired ones would cost more than they do.
 const SMALLEST_SWEEP: usize = 64;
 
-/// Values that expire. Nothing is returned after its time; its memory is freed when the map has doubled.
+/// Values that expire, by tokio's clock: under a paused one, hours pass at once. Nothing is returned after its time; its
+/// memory is freed when the map has doubled.
 pub struct ExpiringCache<K, V> {
-    clock: Arc<dyn Clock>,
     entries: Mutex<Entries<K, V>>,
 }
 
@@ -24,10 +22,16 @@ struct Entries<K, V> {
     sweep_at: usize,
 }
 
+impl<K: Ord, V: Clone> Default for ExpiringCache<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<K: Ord, V: Clone> ExpiringCache<K, V> {
     /// An empty cache.
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, entries: Mutex::new(Entries { map: BTreeMap::new(), sweep_at: SMALLEST_SWEEP }) }
+    pub fn new() -> Self {
+        Self { entries: Mutex::new(Entries { map: BTreeMap::new(), sweep_at: SMALLEST_SWEEP }) }
     }
 
     /// The value of a key, if its time is not over, and how long it has left.
@@ -35,7 +39,7 @@ impl<K: Ord, V: Clone> ExpiringCache<K, V> {
     where
         K: Borrow<Q>,
     {
-        let now = self.clock.now();
+        let now = Instant::now();
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let (expires, value) = entries.map.get(key)?;
         (*expires > now).then(|| (value.clone(), *expires - now))
@@ -51,7 +55,7 @@ impl<K: Ord, V: Clone> ExpiringCache<K, V> {
 
     /// Keeps a value for a while.
     pub fn insert(&self, key: K, value: V, keep: Duration) {
-        let now = self.clock.now();
+        let now = Instant::now();
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if entries.map.len() >= entries.sweep_at {
             entries.map.retain(|_, (expires, _)| *expires > now);
@@ -79,11 +83,10 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
-    use crate::clock::TokioClock;
 
     #[tokio::test(start_paused = true)]
     async fn values_are_there_until_their_time_is_over() {
-        let cache = ExpiringCache::new(Arc::new(TokioClock));
+        let cache = ExpiringCache::new();
         cache.insert("a", 1, Duration::from_secs(10));
         advance(Duration::from_millis(9_999)).await;
         assert_eq!(cache.get_with_rest("a"), Some((1, Duration::from_millis(1))));
@@ -93,7 +96,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn expired_values_do_not_pile_up() {
-        let cache = ExpiringCache::new(Arc::new(TokioClock));
+        let cache = ExpiringCache::new();
         for number in 0..1_000 {
             cache.insert(number, (), Duration::from_secs(1));
             advance(Duration::from_secs(1)).await;
@@ -103,7 +106,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn chosen_keys_are_forgotten() {
-        let cache = ExpiringCache::new(Arc::new(TokioClock));
+        let cache = ExpiringCache::new();
         cache.insert("a", 1, Duration::from_secs(10));
         cache.insert("b", 2, Duration::from_secs(10));
         cache.retain(|key| *key != "a");

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{Endpoint, TransportError};
 
-/// Headers that are written down. All others are left out: whoever adds a header for authentication need
+/// Headers that are written down. All others are left out: a caller that adds a header for authentication need
 /// not think of recordings, and recordings of the same calls are the same.
 const KEPT_HEADERS: [HeaderName; 7] = [
     header::ACCEPT,

@@ -22,7 +22,8 @@ use windlass_api::runtime::CaBundle;
 
 use super::connector::{Connector, HostOverrides, find};
 use super::identity::{ClientIdentity, ClientIdentityFiles};
-use super::{Endpoint, TlsProblem, TransportError, body, trust};
+use super::{Endpoint, TlsProblem, TransportError, body};
+use crate::tls::{self, ServerVerifier};
 
 /// How long an unused connection is kept, as Go does by default.
 const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(90);
@@ -30,7 +31,7 @@ const IDLE_CONNECTION_TIMEOUT: Duration = Duration::from_secs(90);
 /// silently dead one would fail every call until the kernel gives it up. The times are those of Go clients.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// Connections with a trust or an identity that nobody has used for this long belong to a caBundle or a
+/// Connections with a trust or an identity that were not used for this long belong to a caBundle or a
 /// client certificate that was replaced.
 const UNUSED_CLIENT_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
@@ -91,8 +92,11 @@ impl HttpsTransport {
             pooled.last_used = now;
             return Ok(pooled.client.clone());
         }
-        let config =
-            trust::client_config(&endpoint.ca_bundle, identity).map_err(TransportError::Misconfigured)?;
+        let misconfigured = |error: &dyn fmt::Display| TransportError::Misconfigured(error.to_string());
+        let verifier = ServerVerifier::new(&endpoint.ca_bundle).map_err(|error| misconfigured(&error))?;
+        let mut config = tls::client_config(Arc::new(verifier), identity.as_ref())
+            .map_err(|error| misconfigured(&error))?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let overrides = Arc::clone(&self.0.overrides);
         let client = new_client(Connector::new(config, endpoint.server_name.clone(), overrides));
         clients.retain(|_, pooled| now.duration_since(pooled.last_used) < UNUSED_CLIENT_TIMEOUT);

@@ -7,16 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use sha2::{Digest, Sha256};
 
+use crate::tls::provider;
+
 /// A client certificate with its key, checked to belong together.
 #[derive(Clone)]
 pub struct ClientIdentity {
-    pub(super) key: Arc<CertifiedKey>,
+    key: Arc<CertifiedKey>,
     fingerprint: [u8; 32],
 }
 
@@ -44,6 +45,10 @@ impl ClientIdentity {
         let certified = CertifiedKey::from_der(chain, key, &provider())
             .map_err(|error| IdentityError::Mismatch(error.to_string()))?;
         Ok(Self { key: Arc::new(certified), fingerprint: digest.finalize().into() })
+    }
+
+    pub(crate) fn key(&self) -> Arc<CertifiedKey> {
+        Arc::clone(&self.key)
     }
 
     /// Tells identities apart without showing them.
@@ -89,7 +94,7 @@ pub enum IdentityError {
     },
 }
 
-/// The client certificate of the process, in two files that somebody else rotates.
+/// The client certificate of the process, in two files that another process rotates.
 #[derive(Clone)]
 pub struct ClientIdentityFiles(Arc<Files>);
 
@@ -159,11 +164,6 @@ fn read(certificates: &Path, key: &Path) -> Result<ClientIdentity, IdentityError
             .map_err(|error| IdentityError::Read { path: path.display().to_string(), reason: error.kind() })
     };
     ClientIdentity::from_pem(&read(certificates)?, &read(key)?)
-}
-
-/// ring, named here rather than installed for the process: a library must not decide that for its user.
-pub(super) fn provider() -> CryptoProvider {
-    rustls::crypto::ring::default_provider()
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ impl InProcess {
         Self::default()
     }
 
-    /// Hands requests for everybody else to another transport.
+    /// Hands all other requests to another transport.
     #[must_use]
     pub fn or_else(mut self, transport: BoxTransport) -> Self {
         self.otherwise = Some(transport);

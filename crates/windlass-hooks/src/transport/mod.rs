@@ -12,7 +12,6 @@ mod identity;
 mod in_process;
 mod recording;
 mod replay;
-mod trust;
 
 use std::io;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ pub use self::identity::{ClientIdentity, ClientIdentityFiles, IdentityError};
 pub use self::in_process::InProcess;
 pub use self::recording::{Record, RecordLayer};
 pub use self::replay::{Replay, ReplayError, ReplayLayer};
-pub use self::trust::TlsProblem;
+pub use crate::tls::TlsProblem;
 
 /// Any transport, behind one type.
 pub type BoxTransport = BoxCloneSyncService<http::Request<Bytes>, http::Response<Bytes>, TransportError>;
@@ -121,7 +120,7 @@ pub enum TransportError {
         /// What the operating system said.
         reason: io::ErrorKind,
     },
-    /// A connection, but not to somebody we trust, or who trusts us.
+    /// A connection, but not to a server that we trust, or that trusts us.
     #[error("TLS with {authority:?}: {problem}")]
     Tls {
         /// Host and port as configured.

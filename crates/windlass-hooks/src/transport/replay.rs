@@ -16,11 +16,11 @@ use super::TransportError;
 use super::exchange::{Exchange, Outcome, RecordedBody, RecordedRequest};
 use super::recording::recordings;
 
-/// Answers from a directory that [`RecordLayer`](super::RecordLayer) wrote, and calls nobody.
+/// Answers from a directory that [`RecordLayer`](super::RecordLayer) wrote, and calls no extension.
 ///
 /// A request is found by method, path and body; the order of keys in the body and the query do not matter.
 /// Of several recordings of the same request each is used once, in order, and the last again and again. If
-/// two extensions were called with the same, each gets its own. A recorded call that nobody waited for is
+/// two extensions were called with the same, each gets its own. A recorded call that no caller waited for is
 /// never answered, so that the caller's timeout runs out as it did then.
 #[derive(Clone, Debug)]
 pub struct Replay(Arc<Mutex<BTreeMap<Key, Recorded>>>);

@@ -51,7 +51,7 @@ impl Fixture {
     }
 
     fn change_extension(&mut self) {
-        self.config.metadata.resource_version.push('0');
+        self.config.metadata.resource_version.as_mut().unwrap().push('0');
         register(&self.client, &self.config, &self.handlers);
     }
 }

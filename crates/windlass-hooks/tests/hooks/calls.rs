@@ -133,8 +133,8 @@ async fn extensions_see_only_the_namespaces_they_select() {
     fixture.extension_for("all", &[("a", SUCCESS)], json!({}));
     fixture.extension_for("none", &[("a", SUCCESS)], Value::Null);
     let names = async |namespace| {
-        let names = fixture.client.handlers(HOOK, namespace).await;
-        names.map(|names| names.iter().map(ToString::to_string).collect::<Vec<_>>())
+        let handlers = fixture.client.handlers(HOOK, namespace).await;
+        handlers.map(|all| all.iter().map(|handler| handler.name.to_string()).collect::<Vec<_>>())
     };
     assert_eq!(names("ns1").await.unwrap(), ["a.all", "a.prod"]);
     assert_eq!(names("ns2").await.unwrap(), ["a.all"]);

@@ -118,7 +118,7 @@ async fn after_a_restart_an_extension_that_is_down_holds_by_its_status() {
     let client = client(&InProcess::new());
     let mut known = config("ext1");
     let gate = known.handler_status(&serde_json::from_value(handler("gate", HOOK, "Fail")).unwrap()).unwrap();
-    known.status.get_or_insert_default().handlers = vec![gate];
+    known.status.handlers = vec![gate];
     client.warm_up([(known, None)]).await;
     assert!(client.call_all::<BeforeClusterUpgrade>("ns1", &upgrade_request()).await.is_err());
 }

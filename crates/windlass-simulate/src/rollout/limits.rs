@@ -82,7 +82,7 @@ pub(super) fn limits(options: &RolloutOptions) -> Limits {
     });
     let sizes: Vec<u32> = scales.chain([options.replicas]).collect();
     let each = sizes.iter().map(|replicas| match options.strategy {
-        // Somebody deletes one machine at a time, and waits.
+        // A user deletes one machine at a time, and waits.
         Strategy::OnDelete => (*replicas, replicas.saturating_sub(1)),
         Strategy::RollingUpdate { max_surge, max_unavailable } => {
             let (surge, mut unavailable) = (max_surge.up(*replicas), max_unavailable.down(*replicas));

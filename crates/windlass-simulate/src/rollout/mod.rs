@@ -40,7 +40,7 @@ pub enum Strategy {
         /// How many of the wanted machines may be unavailable.
         max_unavailable: Amount,
     },
-    /// When somebody deletes them: here, one after the other.
+    /// When a user deletes them: here, one after the other.
     OnDelete,
 }
 

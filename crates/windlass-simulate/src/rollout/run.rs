@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
 use kube::ResourceExt;
 use tokio::runtime::Builder;
 use windlass_api::cluster::{Machine, MachineSet};
@@ -28,19 +29,21 @@ const UPDATE_TAKES: Duration = Duration::from_secs(15);
 /// If it does not come to its end, with what is waited on; if there were ever too many or too few machines.
 pub fn rollout(
     options: &RolloutOptions,
-    tell: impl FnMut(Progress<'_>),
+    mut tell: impl FnMut(Progress<'_>),
 ) -> Result<RolloutReport, RolloutError> {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.map_err(RolloutError::Runtime)?.block_on(rollout_with(options, tell))
+    runtime.map_err(RolloutError::Runtime)?.block_on(rollout_with(options, &mut tell))
 }
 
 /// Runs a rollout on the runtime of the caller, which must be a current-thread one with a paused clock.
-pub async fn rollout_with(
-    options: &RolloutOptions,
-    mut tell: impl FnMut(Progress<'_>),
-) -> Result<RolloutReport, RolloutError> {
-    let mut rollout = Rollout::prepare(options, &mut tell).await?;
-    rollout.run(&mut tell).await
+pub fn rollout_with<'a>(
+    options: &'a RolloutOptions,
+    tell: &'a mut dyn FnMut(Progress<'_>),
+) -> LocalBoxFuture<'a, Result<RolloutReport, RolloutError>> {
+    Box::pin(async move {
+        let mut rollout = Rollout::prepare(options, tell).await?;
+        rollout.run(tell).await
+    })
 }
 
 struct Rollout<'a> {
@@ -57,7 +60,7 @@ impl<'a> Rollout<'a> {
     /// A cluster with all its workers, before anything is changed.
     async fn prepare(
         options: &'a RolloutOptions,
-        tell: &mut impl FnMut(Progress<'_>),
+        tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Self, RolloutError> {
         let group = WorkerGroup::new("workers", options.replicas);
         let group = match options.strategy {
@@ -87,7 +90,7 @@ impl<'a> Rollout<'a> {
         Ok(Self { options, world, manifests, group, generation: 1, population, told: 0 })
     }
 
-    async fn run(&mut self, tell: &mut impl FnMut(Progress<'_>)) -> Result<RolloutReport, RolloutError> {
+    async fn run(&mut self, tell: &mut dyn FnMut(Progress<'_>)) -> Result<RolloutReport, RolloutError> {
         let began = self.world.now();
         let before = (self.world.reconciles(), self.world.faults().writes(), self.world.events());
         self.population.limit(Some(limits(self.options)));
@@ -129,14 +132,14 @@ impl<'a> Rollout<'a> {
     async fn until_step(
         &mut self,
         step: usize,
-        tell: &mut impl FnMut(Progress<'_>),
+        tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), WorldError> {
         let (deployment, population) = (self.deployment(), self.population.clone());
         let reached = |world: &World| population.step_count() >= step || is_complete(world, &deployment);
         self.until(&format!("the rollout is at step {step}"), reached, tell).await
     }
 
-    async fn until_complete(&mut self, tell: &mut impl FnMut(Progress<'_>)) -> Result<(), WorldError> {
+    async fn until_complete(&mut self, tell: &mut dyn FnMut(Progress<'_>)) -> Result<(), WorldError> {
         let (deployment, population) = (self.deployment(), self.population.clone());
         let reached = |world: &World| population.counts().deleting == 0 && is_complete(world, &deployment);
         self.until("the rollout is complete", reached, tell).await
@@ -146,7 +149,7 @@ impl<'a> Rollout<'a> {
         &mut self,
         goal: &str,
         mut reached: impl FnMut(&World) -> bool,
-        tell: &mut impl FnMut(Progress<'_>),
+        tell: &mut dyn FnMut(Progress<'_>),
     ) -> Result<(), WorldError> {
         let (population, told) = (self.population.clone(), &mut self.told);
         let mut catch_up = || {
@@ -165,7 +168,7 @@ impl<'a> Rollout<'a> {
     }
 
     /// What a user does who wants to see each machine replaced before the next one goes.
-    async fn delete_one_by_one(&mut self, tell: &mut impl FnMut(Progress<'_>)) -> Result<(), WorldError> {
+    async fn delete_one_by_one(&mut self, tell: &mut dyn FnMut(Progress<'_>)) -> Result<(), WorldError> {
         let deployment = self.deployment();
         loop {
             let population = self.population.clone();

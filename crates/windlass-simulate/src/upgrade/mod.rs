@@ -7,6 +7,7 @@ mod stand_ins;
 
 use std::time::Duration;
 
+use futures_util::future::LocalBoxFuture;
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachinePool};
 use windlass_api::conditions::TOPOLOGY_RECONCILED;
 use windlass_api::names::{CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION};
 use windlass_api::runtime::DISCOVERED_CONDITION;
-use windlass_reconcile::ObjectKey;
+use windlass_runtime::ObjectKey;
 use windlass_version::Version;
 
 use crate::extension::SimulatedExtension;
@@ -89,7 +90,14 @@ fn beginning() -> Timestamp {
 ///
 /// When the manifests do not describe one cluster with a topology, when it cannot be created, or when the upgrade is
 /// refused or does not end; the error then says what it waits on.
-pub async fn upgrade(manifests: &[Value], options: &UpgradeOptions) -> Result<UpgradeReport, UpgradeError> {
+pub fn upgrade<'a>(
+    manifests: &'a [Value],
+    options: &'a UpgradeOptions,
+) -> LocalBoxFuture<'a, Result<UpgradeReport, UpgradeError>> {
+    Box::pin(upgraded(manifests, options))
+}
+
+async fn upgraded(manifests: &[Value], options: &UpgradeOptions) -> Result<UpgradeReport, UpgradeError> {
     let target = Version::parse(&options.to).map_err(UpgradeError::Target)?;
     let prepared = prepare(manifests, options.extension.is_live()).map_err(UpgradeError::Manifests)?;
     let world_options =

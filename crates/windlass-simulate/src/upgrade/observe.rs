@@ -13,7 +13,7 @@ use windlass_api::names::{
     CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, TOPOLOGY_DEPLOYMENT_NAME_LABEL, TOPOLOGY_POOL_NAME_LABEL,
     UPDATE_IN_PROGRESS_ANNOTATION,
 };
-use windlass_reconcile::ObjectKey;
+use windlass_runtime::ObjectKey;
 use windlass_version::{Version, kubelet_skew};
 
 use super::report::{MachineCounts, MachineRecord, OperationRecord, UpgradeReport};

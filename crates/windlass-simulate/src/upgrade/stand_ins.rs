@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use windlass_api::names::{INFRASTRUCTURE_API_VERSION, INFRASTRUCTURE_GROUP};
-use windlass_reconcile::ObjectKey;
+use windlass_runtime::ObjectKey;
 use windlass_version::Version;
 
 use crate::extension::PLAN_HANDLER;
@@ -123,7 +123,7 @@ fn stand_in(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// Lets nobody outside plan upgrades or patch templates.
+/// Lets no extension plan upgrades or patch templates.
 fn without_extensions(class: &mut Value, warnings: &mut BTreeSet<String>) {
     if class["spec"]["upgrade"]["external"].is_object() {
         class["spec"]["upgrade"]["external"]["generateUpgradePlanExtension"] = json!(PLAN_HANDLER);

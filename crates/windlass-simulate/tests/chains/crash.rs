@@ -2,7 +2,7 @@
 //! hook is skipped.
 
 use windlass_api::infrastructure::DevMachineTemplate;
-use windlass_reconcile::WriteFault;
+use windlass_runtime::WriteFault;
 use windlass_simulate::{TopologyManifests, World, is_at, key};
 use windlass_version::Version;
 

@@ -8,4 +8,5 @@ mod lifecycle;
 mod patches;
 mod recorder;
 mod registration;
+mod waiting;
 mod wire;

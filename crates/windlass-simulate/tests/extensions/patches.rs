@@ -225,8 +225,18 @@ async fn nothing_is_made_of_a_topology_that_an_extension_objects_to() {
 #[tokio::test(start_paused = true)]
 async fn patches_that_cannot_be_applied_are_told_with_their_place() {
     let impossible = Patch::json_patch(&json!([{"op": "remove", "path": "/spec/none"}]));
+    let absent = Patch::json_patch(&json!([{"op": "replace", "path": "/spec/absent", "value": 1}]));
     let harmless = Patch::json_merge_patch(&json!({}));
     for (uid, patch, parts) in [
+        // As Cluster API and `windlass extension test` have it, unlike the API server.
+        (
+            None,
+            absent,
+            [
+                "patch \"external\" of DevClusterTemplate quick by handler \"generate.patcher\": ",
+                "operation at index 0 (replace \"/spec/absent\"): there is no field \"absent\"",
+            ],
+        ),
         (
             None,
             impossible,

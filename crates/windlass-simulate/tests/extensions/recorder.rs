@@ -7,7 +7,6 @@ use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
-use windlass_dev::Provider;
 use windlass_extension::hooks::{
     AfterClusterUpgrade, AfterClusterUpgradeRequest, AfterClusterUpgradeResponse,
     AfterControlPlaneInitialized, AfterControlPlaneInitializedRequest, AfterControlPlaneInitializedResponse,
@@ -22,7 +21,8 @@ use windlass_extension::hooks::{
 use windlass_extension::{Context, DevelopmentCertificate, Extension, Server, Tls};
 use windlass_hooks::HookClient;
 use windlass_hooks::transport::{InProcess, boxed};
-use windlass_plane::Plane;
+use windlass_inmemory::Provider;
+use windlass_manager::Plane;
 use windlass_simulate::{Start, WorldOptions};
 
 /// What was asked, and how often each hook still asks to wait, for how long and why.

@@ -20,8 +20,7 @@ fn discovered(world: &World) -> (Option<bool>, String) {
 }
 
 fn handlers(world: &World) -> usize {
-    let status = world.extension_config("recorder").and_then(|config| config.status);
-    status.map_or(0, |status| status.handlers.len())
+    world.extension_config("recorder").map_or(0, |config| config.status.handlers.len())
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,4 +1,4 @@
-//! What an extension receives, as it comes over the wire: a field that is misspelt or that nobody knows would be dropped
+//! What an extension receives, as it comes over the wire: a field that is misspelt or unknown would be dropped
 //! where requests are decoded into types.
 
 use std::convert::Infallible;
@@ -89,11 +89,11 @@ async fn answer(
 }
 
 /// The Cluster is an object of its API as it is stored: nothing is added, and nothing is left out except what only
-/// whoever applies it needs.
+/// the user who applies it needs.
 fn check_cluster(cluster: &Map<String, Value>, is_created: bool, version: &str) {
     let keys: Vec<&str> = cluster.keys().map(String::as_str).collect();
     let parts = ["apiVersion", "kind", "metadata", "spec", "status"];
-    // Before it is created nobody has said anything about it.
+    // Before it is created there are no answers about it.
     assert_eq!(keys, if is_created { &parts[..] } else { &parts[..4] });
     assert_eq!(
         (&cluster["apiVersion"], &cluster["kind"]),

@@ -89,7 +89,7 @@ async fn with_a_surge_one_machine_is_added_first_and_two_of_three_are_updated() 
 #[tokio::test(start_paused = true)]
 async fn what_nobody_covers_stops_an_external_rollout_until_there_is_a_fallback() {
     let extension = SimulatedExtension::new();
-    let updater = extension.add_updater("updater").covering([Covered::Machine("version")]);
+    let updater = extension.add_updater("updater").covering([Covered::Machine("version".into())]);
     let mut scene = Scene::new(1, WorkerGroup::new("w", 0), &extension, &[&updater]).await;
     let before = scene.control_plane_names();
     let spec = json!({"spec": {"kubeadmConfigSpec": {"files": [{"path": "/etc/motd", "content": "hello"}]},
@@ -101,7 +101,10 @@ async fn what_nobody_covers_stops_an_external_rollout_until_there_is_a_fallback(
     let conditions = scene.control_plane().status.conditions;
     let (status, reason, message) = said(&conditions, "CanUpdateInPlace").unwrap();
     assert_eq!((status.as_str(), reason.as_str()), ("False", "NotCovered"));
-    assert!(message.contains("* KubeadmConfig spec.files") && message.contains(": nobody"), "{message}");
+    assert!(
+        message.contains("* KubeadmConfig spec.files") && message.contains(": no extension"),
+        "{message}"
+    );
     assert!(!message.contains("hello"), "{message}");
     scene.update_control_plane(0, external(Some(json!({"maxSurge": 1})))).await;
     scene
@@ -123,7 +126,7 @@ async fn bad_answers_about_a_control_plane_are_told_and_change_nothing() {
     let of_machine = |patch_type: &str, patch: Value| json!({"status": "Success", "machinePatch": {"patchType": patch_type, "patch": patch}});
     let replace = |path: &str| json!([{"op": "replace", "path": path, "value": "x"}]);
     let cases = [
-        (of_machine("JSONPatch", replace("/spec/absent/field")), "does not apply: step 1"),
+        (of_machine("JSONPatch", replace("/spec/absent/field")), "does not apply: operation at index 0"),
         (of_machine("JSONMergePatch", json!({"status": {"phase": "Running"}})), "changes status.phase"),
         (
             of_machine("JSONMergePatch", json!({"metadata": {"labels": {"a": "b"}}})),
@@ -143,7 +146,7 @@ async fn bad_answers_about_a_control_plane_are_told_and_change_nothing() {
         let (status, reason, message) = said(&conditions, "CanUpdateInPlace").unwrap();
         assert_eq!((status.as_str(), reason.as_str()), ("Unknown", "NoUsableAnswer"), "{message}");
         assert!(message.contains(expected), "{message}");
-        // Although there is a fallback: nobody knows whether it is needed.
+        // Although there is a fallback: it is unknown whether it is needed.
         assert_eq!(scene.control_plane_names(), before, "{expected}");
         assert!(updater.calls().is_empty());
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_reconcile::WriteFault;
+use windlass_runtime::WriteFault;
 use windlass_simulate::{
     Amount, Covered, SimulatedExtension, SimulatedUpdater, WorkerGroup, World, is_complete,
 };
@@ -42,10 +42,14 @@ fn check_calls(updaters: &[&SimulatedUpdater], seen: &mut usize, fault: WriteFau
 #[tokio::test(start_paused = true)]
 async fn a_worker_is_never_lost_and_never_updated_twice() {
     let extension = SimulatedExtension::new();
-    let first =
-        extension.add_updater("a").covering([Covered::Machine("version")]).taking(Duration::from_secs(5));
-    let second =
-        extension.add_updater("b").covering([Covered::Bootstrap("files")]).taking(Duration::from_secs(5));
+    let first = extension
+        .add_updater("a")
+        .covering([Covered::Machine("version".into())])
+        .taking(Duration::from_secs(5));
+    let second = extension
+        .add_updater("b")
+        .covering([Covered::Bootstrap("files".into())])
+        .taking(Duration::from_secs(5));
     let group = WorkerGroup::new("w", 1).rolling_update(Amount::Number(0), Amount::Number(1));
     let mut scene = Scene::new(1, group, &extension, &[&first, &second]).await;
     let before = scene.worker_names();

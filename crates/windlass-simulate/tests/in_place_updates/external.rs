@@ -12,7 +12,7 @@ async fn a_single_worker_is_updated_in_place_and_what_is_not_covered_stops_the_r
     let extension = SimulatedExtension::new();
     let updater = extension
         .add_updater("updater")
-        .covering([Covered::Machine("version")])
+        .covering([Covered::Machine("version".into())])
         .taking(Duration::from_secs(60));
     let mut scene = Scene::new(1, WorkerGroup::new("w", 1), &extension, &[&updater]).await;
     let before = scene.worker_names();

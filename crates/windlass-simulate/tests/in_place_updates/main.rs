@@ -7,7 +7,7 @@ mod chain;
 mod control_plane;
 mod crash;
 mod external;
+mod external_update;
 mod support;
-mod take_over;
 mod trouble;
 mod workers;

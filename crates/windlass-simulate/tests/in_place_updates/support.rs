@@ -8,9 +8,9 @@ use windlass_api::cluster::{Machine, MachineDeployment};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::names::CONTROL_PLANE_LABEL;
 use windlass_engine::condition;
-use windlass_reconcile::WriteFault;
+use windlass_runtime::WriteFault;
 use windlass_simulate::{
-    ClusterManifests, Population, SimulatedExtension, SimulatedImplementer, SimulatedUpdater, Startup,
+    ClusterManifests, Population, SimulatedExtension, SimulatedExternalUpdater, SimulatedUpdater, Startup,
     WorkerGroup, World, WorldOptions, is_complete, key,
 };
 
@@ -64,15 +64,15 @@ impl Scene {
         Self { world, manifests, group, population }
     }
 
-    /// The same, with implementers who take over instead of updaters.
-    pub(crate) async fn with_implementers(
+    /// The same, with external updaters instead of updaters.
+    pub(crate) async fn with_external_updaters(
         control_plane: u32,
         group: WorkerGroup,
         extension: &SimulatedExtension,
-        implementers: &[&SimulatedImplementer],
+        updaters: &[&SimulatedExternalUpdater],
     ) -> Self {
         let scene = Self::new(control_plane, group, extension, &[]).await;
-        let configs: Vec<Value> = implementers.iter().map(|implementer| implementer.config()).collect();
+        let configs: Vec<Value> = updaters.iter().map(|updater| updater.config()).collect();
         scene.world.apply_objects(&configs).await.unwrap();
         scene
     }

@@ -68,7 +68,7 @@ async fn after_the_deadline_the_user_has_the_choice() {
     scene.update_workers_with(1, with("Stop")).await;
     scene.pass(Duration::from_secs(600)).await;
     let (_, _, message) = said(&scene.workers()[0].status.conditions, "Updating").unwrap();
-    assert!(message.contains("nobody is asked any more"), "{message}");
+    assert!(message.contains("no extension is asked any more"), "{message}");
     let tries = updater.calls().len();
     scene.pass(Duration::from_secs(3600)).await;
     assert_eq!(updater.calls().len(), tries);

@@ -85,11 +85,11 @@ async fn two_extensions_cover_a_change_together_and_are_called_one_after_the_oth
     let extension = SimulatedExtension::new();
     let versions = extension
         .add_updater("a-versions")
-        .covering([Covered::Machine("version")])
+        .covering([Covered::Machine("version".into())])
         .taking(Duration::from_secs(60));
     let files = extension
         .add_updater("b-files")
-        .covering([Covered::Bootstrap("files")])
+        .covering([Covered::Bootstrap("files".into())])
         .taking(Duration::from_secs(60));
     let bystander = extension.add_updater("c-nothing").covering([]);
     let group = WorkerGroup::new("w", 2).rolling_update(Amount::Number(0), Amount::Number(1));

@@ -42,7 +42,7 @@ async fn machines_of_others_are_left_alone() {
                 "controller": true}]},
         "spec": {"clusterName": "c", "version": "v1.33.0", "bootstrap": {"dataSecretName": "s"},
             "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevMachine", "name": "foreign"}}});
-    // Nobody collects it: its owner is there.
+    // It is not garbage collected: its owner is there.
     let owner = world.get::<k8s_openapi::api::core::v1::ConfigMap>(&key("kube-root-ca.crt")).unwrap();
     let mut foreign = foreign;
     foreign["metadata"]["ownerReferences"][0]["uid"] = owner.metadata.uid.clone().unwrap().into();

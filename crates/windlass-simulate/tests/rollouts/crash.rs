@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::ResourceExt;
 use windlass_api::cluster::Machine;
 use windlass_api::infrastructure::DevMachine;
-use windlass_reconcile::WriteFault;
+use windlass_runtime::WriteFault;
 use windlass_simulate::{Limits, WorkerGroup, World, is_complete, key};
 
 use crate::support::{LONG, Workers};

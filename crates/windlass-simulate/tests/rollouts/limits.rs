@@ -8,7 +8,7 @@ async fn a_rollout_is_reported_step_by_step() {
     options.strategy =
         Replacing::RollingUpdate { max_surge: Amount::Percent(34), max_unavailable: Amount::Number(1) };
     let mut told = 0;
-    let report = rollout_with(&options, |_| told += 1).await.unwrap();
+    let report = rollout_with(&options, &mut |_| told += 1).await.unwrap();
     assert_eq!((report.created, report.deleted, report.updated_in_place), (3, 3, 0));
     assert!(report.max_machines <= 5 && report.min_available >= 2, "{report:?}");
     assert!(told >= report.steps.len());
@@ -17,7 +17,7 @@ async fn a_rollout_is_reported_step_by_step() {
     assert!(report.steps.is_sorted_by(|a, b| a.seconds <= b.seconds));
     assert!(report.virtual_seconds >= 12.0, "machines take their time: {}", report.virtual_seconds);
 
-    let again = rollout_with(&options, |_| ()).await.unwrap();
+    let again = rollout_with(&options, &mut |_| ()).await.unwrap();
     assert_eq!(again, report, "the same seed, the same story");
 }
 
@@ -26,7 +26,7 @@ async fn changes_come_at_their_step() {
     let mut options = RolloutOptions::new(2);
     let change = |at_step, what| Change { at_step, what };
     options.changes = vec![change(4, ChangeKind::Scale(4)), change(2, ChangeKind::Spec)];
-    let report = rollout_with(&options, |_| ()).await.unwrap();
+    let report = rollout_with(&options, &mut |_| ()).await.unwrap();
     assert!(report.created >= 5, "two at least for the first change or the second, and two more: {report:?}");
     let last = report.steps.last().unwrap();
     assert_eq!((last.counts.machines, last.counts.available), (4, 4));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use windlass_reconcile::WriteFault;
+use windlass_runtime::WriteFault;
 use windlass_simulate::{Limits, WorkerGroup, World, WorldError};
 
 use crate::support::Workers;

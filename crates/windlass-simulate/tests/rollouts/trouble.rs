@@ -4,7 +4,7 @@ use kube::ResourceExt;
 use serde_json::json;
 use windlass_api::cluster::{Machine, MachineDeployment};
 use windlass_api::names::REMEDIATE_MACHINE_ANNOTATION;
-use windlass_dev::knobs::{FAIL_PROVISIONING_ANNOTATION, NEVER_READY_ANNOTATION};
+use windlass_inmemory::knobs::{FAIL_PROVISIONING_ANNOTATION, NEVER_READY_ANNOTATION};
 use windlass_simulate::{Limits, WorkerGroup, World, WorldError, key};
 
 use crate::support::{LONG, Workers};

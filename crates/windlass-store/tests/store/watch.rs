@@ -63,7 +63,7 @@ async fn watchers_of_a_store_under_load_end_up_with_its_state() {
         [Store::in_memory(history), Store::open(dir.path(), &Options::new().history(history)).unwrap()];
     for (store, rounds) in stores.into_iter().zip([2000, 200]) {
         let writers = 8;
-        // Every write is a change, because nobody else writes the objects of a writer.
+        // Every write is a change, because each writer writes its own objects.
         let until = writers * rounds;
         let followers: Vec<_> = [(Scope::All, false), (Scope::All, true), (Scope::from(&pods()), false)]
             .into_iter()

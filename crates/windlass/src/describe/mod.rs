@@ -1,6 +1,6 @@
 //! `windlass describe`: what is, what comes next, what it waits on.
 
-mod table;
+pub(crate) mod table;
 mod updates;
 
 use std::io::IsTerminal as _;

@@ -2,7 +2,7 @@
 
 use anstyle::{AnsiColor, Color, Style};
 use jiff::Timestamp;
-use windlass_engine::topology::{
+use windlass_engine::describe::{
     ClusterDescription, ConditionDescription, ObjectDescription, StepState, UpgradeDescription,
 };
 
@@ -22,7 +22,7 @@ const ALIKE: usize = 4;
 const EXPENDABLE: [usize; 5] = [3, 4, 5, 8, 7];
 
 /// The tree, the upgrade, the hooks, and what is waited on.
-pub(super) fn render(
+pub(crate) fn render(
     described: &ClusterDescription,
     now: Timestamp,
     all: bool,
@@ -56,9 +56,14 @@ pub(super) fn render(
     match &described.waiting_on {
         None => text.push_str("\nWaiting on nothing.\n"),
         Some(waiting) => {
-            let since = waiting.since.as_ref().map(|since| format!(" (for {})", age(since.0, now)));
-            let since = since.unwrap_or_default();
-            text.push_str(&format!("\n{WAITING}Waiting on {}{WAITING:#}{since}\n", waiting.what));
+            let (wait, since) = (&waiting.wait, age(waiting.wait.since.0, now));
+            text.push_str(&format!("\n{WAITING}Waiting on {wait}{WAITING:#} (for {since})\n"));
+            if !wait.handlers.is_empty() {
+                text.push_str(&format!("  {DIM}asked for by {}{DIM:#}\n", wait.handlers.join(", ")));
+            }
+            if let Some(seconds) = wait.retry_after_seconds {
+                text.push_str(&format!("  {DIM}tried again every {seconds} s{DIM:#}\n"));
+            }
             for line in &waiting.evidence {
                 text.push_str(&format!("  {DIM}{line}{DIM:#}\n"));
             }
@@ -211,7 +216,7 @@ pub(super) fn age(since: Timestamp, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use windlass_engine::topology::Described;
+    use windlass_engine::describe::Described;
 
     use super::*;
 

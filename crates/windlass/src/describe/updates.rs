@@ -1,7 +1,7 @@
 //! Updates in place, as lines below the tree.
 
 use jiff::Timestamp;
-use windlass_engine::topology::UpdatesDescription;
+use windlass_engine::describe::UpdatesDescription;
 
 use super::table::{BUSY, DIM, age};
 use crate::table::HEAD;
@@ -45,7 +45,7 @@ pub(super) fn render(updates: &[UpdatesDescription], now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use windlass_engine::topology::{ClusterDescription, Described};
+    use windlass_engine::describe::{ClusterDescription, Described};
 
     use super::*;
 
@@ -62,7 +62,7 @@ mod tests {
         let cluster = read(json!({"metadata": {"name": "c1"},
             "spec": {"controlPlaneRef": {"apiGroup": "g", "kind": "KubeadmControlPlane", "name": "c1-cp"}}}));
         let covered = "Machine c1-cp-a cannot be updated in place\n* Machine spec.version: can.updater\n\
-                       * KubeadmConfig spec.files[0]: nobody";
+                       * KubeadmConfig spec.files[0]: no extension";
         let control_plane = json!({"status": {"conditions": [
             condition("CanUpdateInPlace", "False", "NotCovered", covered),
             condition("ExternalUpdate", "True", "Accepted", "x.night updates 1 Machine: soon\n* waiting for c1-cp-a"),
@@ -101,7 +101,7 @@ Updates in place
     CanUpdateInPlace: False (NotCovered for 3m5s)
       Machine c1-cp-a cannot be updated in place
       * Machine spec.version: can.updater
-      * KubeadmConfig spec.files[0]: nobody
+      * KubeadmConfig spec.files[0]: no extension
     ExternalUpdate: True (Accepted for 3m5s)
       x.night updates 1 Machine: soon
       * waiting for c1-cp-a

@@ -76,7 +76,7 @@ pub(super) async fn run(command: CallCommand) -> Result<(), Failure> {
         None => Value::Object(serde_json::Map::new()),
     };
     let client = HookClient::builder(transport(&command)?).namespaces(namespaces(&command)?).build();
-    let name = config.metadata.name.clone();
+    let name = config.name().to_owned();
     let mut discovered = client.warm_up([(config, None)]).await;
     let handlers = match discovered.remove(&name) {
         Some(Ok(handlers)) => handlers,
@@ -127,8 +127,8 @@ impl Call<'_> {
         let names = match &self.command.handler {
             Some(handler) => vec![format!("{handler}.{}", self.extension)],
             None => {
-                let names = self.client.handlers(H::HOOK, namespace).await.map_err(failed)?;
-                names.iter().map(ToString::to_string).collect()
+                let handlers = self.client.handlers(H::HOOK, namespace).await.map_err(failed)?;
+                handlers.iter().map(|handler| handler.name.to_string()).collect()
             }
         };
         let mut answers = BTreeMap::new();

@@ -9,7 +9,7 @@ use super::test::{ReportFormat, print_report};
 use crate::exit::Failure;
 use crate::output;
 
-/// Check an ExtensionConfig manifest without calling anybody
+/// Check an ExtensionConfig manifest without calling the extension
 #[derive(Args)]
 #[command(after_help = "\
 Ends with exit code 1 if anything is found that Cluster API would refuse or fail on. ClusterClasses in the same

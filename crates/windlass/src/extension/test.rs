@@ -147,7 +147,7 @@ pub(super) async fn run(command: TestCommand) -> Result<(), Failure> {
     let show = !command.quiet && std::io::stderr().is_terminal();
     let progress = move |progress: &Progress| {
         if show {
-            // Progress is for whoever looks; nobody looking is no reason to stop.
+            // Progress is for a terminal; a closed standard error is no reason to stop.
             let _ = writeln!(std::io::stderr(), "{progress}");
         }
     };

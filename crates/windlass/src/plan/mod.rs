@@ -5,7 +5,7 @@ mod diff;
 mod in_place;
 mod input;
 mod mermaid;
-mod table;
+pub(crate) mod table;
 
 use std::path::PathBuf;
 

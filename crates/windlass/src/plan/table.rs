@@ -12,7 +12,7 @@ const WORKERS: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor
 const LIMIT: Style = Style::new().bold().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Yellow)));
 
 /// Renders a plan: the operations, the groups, the hooks, and what to type next.
-pub(super) fn render(plan: &UpgradePlan) -> String {
+pub(crate) fn render(plan: &UpgradePlan) -> String {
     if plan.operations.is_empty() {
         let next = plan.to.minor().next();
         return format!(

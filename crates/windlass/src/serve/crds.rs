@@ -1,4 +1,4 @@
-//! Custom resource definitions, put into the API before anybody can ask for it.
+//! CRDs, installed in the API before the first request for their kinds.
 
 use std::path::{Path, PathBuf};
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use windlass_apiserver::serve::CredentialsError;
-use windlass_plane::{Data, Embedded, EmbeddedError, install};
+use windlass_manager::{Data, Embedded, EmbeddedError, install};
 use windlass_store::OpenError;
 
 use crate::exit::Failure;
@@ -73,7 +73,7 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     if let Some(path) = &command.kubeconfig_out {
         embedded.write_kubeconfig(path, &url).map_err(|error| failed(&error))?;
     }
-    // Whoever reads that it is ready may stop it at once.
+    // A script that reads that it is ready may stop it at once.
     let stop = termination()?;
     output::print(&ready(&url, &command))?;
     embedded.serve(listener, stop).await.map_err(|error| failed(&error))

@@ -1,6 +1,7 @@
 //! `windlass simulate`: runs the real controllers in virtual time.
 
 mod rollout;
+mod script;
 mod upgrade;
 
 use clap::{Args, Subcommand};
@@ -20,12 +21,14 @@ pub(crate) struct SimulateCommand {
 #[derive(Subcommand)]
 enum Simulation {
     Rollout(rollout::RolloutCommand),
+    Script(script::ScriptCommand),
     Upgrade(upgrade::UpgradeCommand),
 }
 
 pub(crate) fn run(command: SimulateCommand) -> Result<(), Failure> {
     match command.command {
         Simulation::Rollout(command) => rollout::run(&command),
+        Simulation::Script(command) => script::run(&command),
         Simulation::Upgrade(command) => upgrade::run(&command),
     }
 }

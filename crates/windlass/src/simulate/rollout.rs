@@ -114,7 +114,7 @@ fn options(command: &RolloutCommand) -> Result<RolloutOptions, Failure> {
     Ok(options)
 }
 
-/// Tells on standard error how far it is, if somebody watches: how much is told depends on the machine's speed, and a
+/// Tells on standard error how far it is, if that is a terminal: how much is told depends on the machine's speed, and a
 /// file should have the same in it every time.
 fn say(progress: Progress<'_>) {
     if !std::io::stderr().is_terminal() {

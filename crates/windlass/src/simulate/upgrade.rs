@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
+use windlass_simulate::script::spoken;
 use windlass_simulate::{OperationRecord, UpgradeError, UpgradeReport, UpgradeRequest, simulate_upgrade};
 
 use crate::exit::Failure;
@@ -129,9 +131,5 @@ fn table(report: &UpgradeReport) -> String {
 
 /// Seconds as people read them.
 fn clock(seconds: u64) -> String {
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, seconds) => format!("{seconds}s"),
-        (0, minutes, seconds) => format!("{minutes}m{seconds:02}s"),
-        (hours, minutes, seconds) => format!("{hours}h{minutes:02}m{seconds:02}s"),
-    }
+    spoken(Duration::from_secs(seconds))
 }

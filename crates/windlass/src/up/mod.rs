@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
-use windlass_plane::{Up, UpError};
+use windlass_manager::{Up, UpError};
 
 use crate::exit::Failure;
 use crate::logging::{self, LogFormat};
@@ -64,7 +64,7 @@ pub(crate) struct UpCommand {
     /// Address of /healthz, /readyz and /metrics, plain HTTP; port 0 picks one
     #[arg(long, value_name = "IP:PORT", env = "WINDLASS_METRICS_LISTEN")]
     metrics_listen: Option<SocketAddr>,
-    /// What to log: error, warn, info, debug or trace; also for parts, as in warn,windlass_dev=debug [default: info]
+    /// What to log: error, warn, info, debug or trace; also for parts, as in warn,windlass_inmemory=debug [default: info]
     #[arg(long, value_name = "LEVEL", env = "WINDLASS_LOG_LEVEL")]
     log_level: Option<String>,
     /// How to log [default: text]
@@ -79,7 +79,7 @@ pub(crate) async fn run(command: UpCommand) -> Result<(), Failure> {
     if let Some(problem) = up.embedded().no_backup() {
         output::note(&format!("backups are possible only while this server is stopped: {problem}"));
     }
-    // Whoever reads that it is ready may stop it at once.
+    // A script that reads that it is ready may stop it at once.
     let stop = termination()?;
     output::print(&ready(&up))?;
     up.run_until(stop).await.map_err(failed)

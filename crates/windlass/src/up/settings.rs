@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use windlass_plane::{Data, Selection, UpOptions};
+use windlass_manager::{Data, Selection, UpOptions};
 
 use super::UpCommand;
 use crate::exit::Failure;

@@ -11,6 +11,7 @@ mod apply;
 mod kills;
 mod kubectl;
 mod load;
+mod own_kind;
 mod process;
 mod selector;
 mod settings;

@@ -12,7 +12,7 @@ use windlass_extension::hooks::{
     BeforeClusterCreate, BeforeClusterCreateRequest, BeforeClusterCreateResponse, HookResponse,
 };
 use windlass_extension::{DevelopmentCertificate, Extension, Handler, Server, Tls};
-use windlass_plane::{Data, Up, UpOptions};
+use windlass_manager::{Data, Up, UpOptions};
 use windlass_simulate::TopologyManifests;
 
 use crate::apply::apply;

@@ -54,7 +54,7 @@ fn inside(value: &Value, shape: &Shape) -> (bool, Set) {
 
 /// The set with the fields of structs that contain its members: `.spec.color` brings in `.spec`.
 ///
-/// Ownership of a struct goes without saying, so sets do not have it; for removing what nobody owns
+/// Ownership of a struct goes without saying, so sets do not have it; for removing what no field manager owns
 /// it has to be said.
 pub fn name_containers(set: &Set, shape: &Shape) -> Set {
     let mut named = Set::default();
@@ -75,7 +75,7 @@ pub fn name_containers(set: &Set, shape: &Shape) -> Set {
 /// The set after its schema changed: what was owned piece by piece and is atomic now is owned whole.
 /// `None` if nothing changes, which is almost always.
 ///
-/// The other direction needs nothing: whoever owned the whole goes on owning it as a field.
+/// The other direction needs nothing: the field manager that owned the whole goes on owning it as a field.
 pub fn reconcile(set: &Set, shape: &Shape) -> Option<Set> {
     let is_outdated = |(element, _, below): (&PathElement, bool, &Set)| {
         element_shape(element, shape)

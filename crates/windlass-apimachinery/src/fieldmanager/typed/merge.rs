@@ -82,7 +82,7 @@ type Named<'a> = (&'a [PathElement], &'a [Value]);
 fn lists((live_names, live): Named<'_>, (names, applied): Named<'_>, shape: &ListShape) -> Vec<Value> {
     let mut counterparts: BTreeMap<&PathElement, Option<&Value>> = BTreeMap::new();
     for (name, item) in live_names.iter().zip(live) {
-        // Which of several elements of one name is meant nobody knows, so none is merged with.
+        // Which of several elements of one name is meant is unknown, so none is merged with.
         counterparts.entry(name).and_modify(|item| *item = None).or_insert(Some(item));
     }
     let in_applied: BTreeSet<&PathElement> = names.iter().collect();

@@ -9,7 +9,7 @@ use crate::fieldmanager::shape::Shape;
 
 /// The value without the fields of a set, and without what is inside them.
 ///
-/// A list or map of which all elements go goes as well, unless it is in `kept`: then somebody owns it
+/// A list or map of which all elements go goes as well, unless it is in `kept`: then a field manager owns it
 /// as a list or map.
 pub fn remove(value: &Value, doomed: &Set, kept: &Set, shape: &Shape) -> Value {
     let survives = |element: &PathElement, before: &Value, shape: Option<&Shape>| {

@@ -1,4 +1,4 @@
-//! What rules may cost. Rules come with definitions, and objects from anybody: together they must not be able
+//! What rules may cost. Rules come with CRDs, and objects from any client: together they must not be able
 //! to keep the server busy.
 //!
 //! The evaluator cannot be stopped from outside. So expressions are rewritten before they run: a loop says
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(budget.spend(5, || charge(10).is_ok()), Ok(true));
         assert_eq!(budget.left, PER_REQUEST - 15);
         assert_eq!(budget.spend(1, || charge(PER_CALL).is_ok()), Err(Stopped::PerCall));
-        // Whoever overruns has spent everything that the call was allowed.
+        // A handler that overruns has spent everything that the call was allowed.
         assert_eq!(budget.left, PER_REQUEST - 15 - PER_CALL);
         for _ in 0..8 {
             assert_eq!(budget.spend(PER_CALL, || true), Ok(true));

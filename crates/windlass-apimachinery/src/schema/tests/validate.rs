@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::cause::Cause;
-use crate::depth;
 use crate::schema::Schema;
+use windlass_patch::depth;
 
 fn under_spec(schema: &Value) -> Schema {
     Schema::parse(&json!({"type": "object", "properties": {"spec": schema}})).unwrap()
@@ -377,8 +377,8 @@ fn an_object_that_is_wrong_everywhere_gets_an_answer_of_bearable_length() {
 
 #[test]
 fn too_deep_a_document_is_refused() {
-    let document = depth::tests::nested(10_000);
+    let document = depth::hostile::nested(10_000);
     let causes = Schema::default().validate(&document, None);
     assert_eq!(causes[0].message, "Invalid value: the document nests deeper than 100 levels");
-    depth::tests::dismantle(document);
+    depth::hostile::dismantle(document);
 }

@@ -6,13 +6,12 @@ mod pods;
 mod storage;
 mod workloads;
 
-use std::time::SystemTime;
-
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::jsonpath::JsonPath;
 use super::resource::{Cell, Column};
-use crate::clock;
+use crate::time;
 
 /// One column of a built-in kind.
 struct Spec {
@@ -35,7 +34,7 @@ enum Source {
     /// How long ago the time at a path was.
     Age(&'static str),
     /// Whatever a function makes of the object.
-    Made(fn(&Value, SystemTime) -> Value),
+    Made(fn(&Value, Timestamp) -> Value),
 }
 
 const fn text(name: &'static str, path: &'static str) -> Spec {
@@ -54,7 +53,7 @@ const fn age(name: &'static str, path: &'static str) -> Spec {
     Spec { name, ty: "string", source: Source::Age(path), wide: false }
 }
 
-const fn made(name: &'static str, make: fn(&Value, SystemTime) -> Value) -> Spec {
+const fn made(name: &'static str, make: fn(&Value, Timestamp) -> Value) -> Spec {
     Spec { name, ty: "string", source: Source::Made(make), wide: false }
 }
 
@@ -221,10 +220,10 @@ fn number_at(object: &Value, pointer: &str) -> i64 {
 }
 
 /// How long ago a time was.
-fn age_of(time: &str, now: SystemTime) -> Value {
-    match time {
+fn age_of(since: &str, now: Timestamp) -> Value {
+    match since {
         "" => "<unknown>".into(),
-        time => clock::parse(time).map_or_else(|| "<invalid>".into(), |time| clock::age(time, now).into()),
+        since => time::parse(since).map_or_else(|| "<invalid>".into(), |since| time::age(since, now).into()),
     }
 }
 

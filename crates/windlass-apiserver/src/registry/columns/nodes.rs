@@ -1,12 +1,11 @@
 //! Nodes, events, certificates and roles.
 
-use std::time::SystemTime;
-
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{age_of, at, items, number_at, or_none};
 
-pub(super) fn status(node: &Value, _: SystemTime) -> Value {
+pub(super) fn status(node: &Value, _: Timestamp) -> Value {
     let ready = items(node, "/status/conditions").find(|condition| condition["type"] == "Ready");
     let word = match ready.map(|condition| at(condition, "/status")) {
         Some("True") => "Ready",
@@ -18,7 +17,7 @@ pub(super) fn status(node: &Value, _: SystemTime) -> Value {
 }
 
 /// Roles are labels: `node-role.kubernetes.io/worker`, or `kubernetes.io/role: worker`.
-pub(super) fn roles(node: &Value, _: SystemTime) -> Value {
+pub(super) fn roles(node: &Value, _: Timestamp) -> Value {
     let labels = node["metadata"]["labels"].as_object().into_iter().flatten();
     let mut roles: Vec<&str> = labels
         .filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
@@ -37,11 +36,11 @@ fn address(node: &Value, ty: &str) -> Value {
     or_none(found.map_or("", |address| at(address, "/address")))
 }
 
-pub(super) fn internal_ip(node: &Value, _: SystemTime) -> Value {
+pub(super) fn internal_ip(node: &Value, _: Timestamp) -> Value {
     address(node, "InternalIP")
 }
 
-pub(super) fn external_ip(node: &Value, _: SystemTime) -> Value {
+pub(super) fn external_ip(node: &Value, _: Timestamp) -> Value {
     address(node, "ExternalIP")
 }
 
@@ -52,32 +51,32 @@ fn info(node: &Value, field: &str) -> Value {
     }
 }
 
-pub(super) fn os_image(node: &Value, _: SystemTime) -> Value {
+pub(super) fn os_image(node: &Value, _: Timestamp) -> Value {
     info(node, "osImage")
 }
 
-pub(super) fn kernel_version(node: &Value, _: SystemTime) -> Value {
+pub(super) fn kernel_version(node: &Value, _: Timestamp) -> Value {
     info(node, "kernelVersion")
 }
 
-pub(super) fn runtime(node: &Value, _: SystemTime) -> Value {
+pub(super) fn runtime(node: &Value, _: Timestamp) -> Value {
     info(node, "containerRuntimeVersion")
 }
 
 /// Events have their time in one of several fields, depending on who wrote them.
-pub(super) fn last_seen(event: &Value, now: SystemTime) -> Value {
+pub(super) fn last_seen(event: &Value, now: Timestamp) -> Value {
     let times = ["/series/lastObservedTime", "/lastTimestamp", "/deprecatedLastTimestamp", "/eventTime"];
     let time = times.into_iter().map(|path| at(event, path)).find(|time| !time.is_empty());
     age_of(time.unwrap_or_default(), now)
 }
 
-pub(super) fn first_seen(event: &Value, now: SystemTime) -> Value {
+pub(super) fn first_seen(event: &Value, now: Timestamp) -> Value {
     let times = ["/firstTimestamp", "/deprecatedFirstTimestamp", "/eventTime"];
     let time = times.into_iter().map(|path| at(event, path)).find(|time| !time.is_empty());
     age_of(time.unwrap_or_default(), now)
 }
 
-pub(super) fn involved(event: &Value, _: SystemTime) -> Value {
+pub(super) fn involved(event: &Value, _: Timestamp) -> Value {
     let object = event.get("involvedObject").or(event.get("regarding")).unwrap_or(&Value::Null);
     match (at(object, "/kind").to_lowercase(), at(object, "/name")) {
         (kind, "") => kind.into(),
@@ -85,7 +84,7 @@ pub(super) fn involved(event: &Value, _: SystemTime) -> Value {
     }
 }
 
-pub(super) fn event_source(event: &Value, _: SystemTime) -> Value {
+pub(super) fn event_source(event: &Value, _: Timestamp) -> Value {
     let source = event.get("source").or(event.get("deprecatedSource")).unwrap_or(&Value::Null);
     let reporter = at(event, "/reportingComponent");
     match (at(source, "/component"), at(source, "/host")) {
@@ -95,27 +94,25 @@ pub(super) fn event_source(event: &Value, _: SystemTime) -> Value {
     }
 }
 
-pub(super) fn event_message(event: &Value, _: SystemTime) -> Value {
+pub(super) fn event_message(event: &Value, _: Timestamp) -> Value {
     let message = Some(at(event, "/message")).filter(|message| !message.is_empty());
     message.unwrap_or_else(|| at(event, "/note")).trim().into()
 }
 
-pub(super) fn event_count(event: &Value, _: SystemTime) -> Value {
+pub(super) fn event_count(event: &Value, _: Timestamp) -> Value {
     let counts = ["/series/count", "/count", "/deprecatedCount"];
     counts.into_iter().map(|path| number_at(event, path)).find(|count| *count > 0).unwrap_or(1).into()
 }
 
-pub(super) fn requested_duration(request: &Value, _: SystemTime) -> Value {
-    or_none(match request["spec"]["expirationSeconds"].as_u64() {
-        Some(seconds) => {
-            let start = SystemTime::UNIX_EPOCH;
-            crate::clock::age(start, start + std::time::Duration::from_secs(seconds))
-        }
+pub(super) fn requested_duration(request: &Value, _: Timestamp) -> Value {
+    let end = request["spec"]["expirationSeconds"].as_i64().map(Timestamp::from_second);
+    or_none(match end {
+        Some(end) => crate::time::age(Timestamp::UNIX_EPOCH, end.unwrap_or(Timestamp::MAX)),
         None => String::new(),
     })
 }
 
-pub(super) fn request_conditions(request: &Value, _: SystemTime) -> Value {
+pub(super) fn request_conditions(request: &Value, _: Timestamp) -> Value {
     let mut words: Vec<&str> =
         items(request, "/status/conditions").map(|condition| at(condition, "/type")).collect();
     if words.is_empty() {
@@ -127,7 +124,7 @@ pub(super) fn request_conditions(request: &Value, _: SystemTime) -> Value {
     words.join(",").into()
 }
 
-pub(super) fn role(binding: &Value, _: SystemTime) -> Value {
+pub(super) fn role(binding: &Value, _: Timestamp) -> Value {
     format!("{}/{}", at(binding, "/roleRef/kind"), at(binding, "/roleRef/name")).into()
 }
 
@@ -140,15 +137,15 @@ fn bound(binding: &Value, kind: &str) -> Value {
     names.collect::<Vec<_>>().join(", ").into()
 }
 
-pub(super) fn bound_users(binding: &Value, _: SystemTime) -> Value {
+pub(super) fn bound_users(binding: &Value, _: Timestamp) -> Value {
     bound(binding, "User")
 }
 
-pub(super) fn bound_groups(binding: &Value, _: SystemTime) -> Value {
+pub(super) fn bound_groups(binding: &Value, _: Timestamp) -> Value {
     bound(binding, "Group")
 }
 
-pub(super) fn bound_accounts(binding: &Value, _: SystemTime) -> Value {
+pub(super) fn bound_accounts(binding: &Value, _: Timestamp) -> Value {
     bound(binding, "ServiceAccount")
 }
 
@@ -156,7 +153,7 @@ fn health(component: &Value) -> Option<&Value> {
     items(component, "/conditions").find(|condition| condition["type"] == "Healthy")
 }
 
-pub(super) fn component_status(component: &Value, _: SystemTime) -> Value {
+pub(super) fn component_status(component: &Value, _: Timestamp) -> Value {
     match health(component).map(|condition| at(condition, "/status")) {
         Some("True") => "Healthy".into(),
         Some("False") => "Unhealthy".into(),
@@ -164,18 +161,16 @@ pub(super) fn component_status(component: &Value, _: SystemTime) -> Value {
     }
 }
 
-pub(super) fn component_message(component: &Value, _: SystemTime) -> Value {
+pub(super) fn component_message(component: &Value, _: Timestamp) -> Value {
     health(component).map_or("", |condition| at(condition, "/message")).into()
 }
 
-pub(super) fn component_error(component: &Value, _: SystemTime) -> Value {
+pub(super) fn component_error(component: &Value, _: Timestamp) -> Value {
     health(component).map_or("", |condition| at(condition, "/error")).into()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
-
     use serde_json::json;
 
     use super::*;
@@ -188,16 +183,16 @@ mod tests {
             "status": {"conditions": [{"type": "Ready", "status": "True"}],
                 "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
         });
-        assert_eq!(status(&node, UNIX_EPOCH), "Ready,SchedulingDisabled");
-        assert_eq!(roles(&node, UNIX_EPOCH), "edge,worker");
-        assert_eq!(internal_ip(&node, UNIX_EPOCH), "10.0.0.1");
-        assert_eq!(external_ip(&node, UNIX_EPOCH), "<none>");
-        assert_eq!(status(&json!({}), UNIX_EPOCH), "Unknown");
+        assert_eq!(status(&node, Timestamp::UNIX_EPOCH), "Ready,SchedulingDisabled");
+        assert_eq!(roles(&node, Timestamp::UNIX_EPOCH), "edge,worker");
+        assert_eq!(internal_ip(&node, Timestamp::UNIX_EPOCH), "10.0.0.1");
+        assert_eq!(external_ip(&node, Timestamp::UNIX_EPOCH), "<none>");
+        assert_eq!(status(&json!({}), Timestamp::UNIX_EPOCH), "Unknown");
     }
 
     #[test]
     fn an_event_has_its_time_where_its_author_put_it() {
-        let now = UNIX_EPOCH + Duration::from_secs(1_700_000_060);
+        let now = Timestamp::from_second(1_700_000_060).unwrap();
         let at = "2023-11-14T22:13:20Z";
         for event in [json!({"lastTimestamp": at}), json!({"eventTime": "2023-11-14T22:13:20.000000Z"})] {
             assert_eq!(last_seen(&event, now), "60s");

@@ -1,19 +1,18 @@
 //! Pods, and what limits them.
 
-use std::time::SystemTime;
-
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{age_of, at, items, number_at, or_none};
 
-pub(super) fn ready(pod: &Value, _: SystemTime) -> Value {
+pub(super) fn ready(pod: &Value, _: Timestamp) -> Value {
     let total = items(pod, "/spec/containers").count();
     let ready = items(pod, "/status/containerStatuses").filter(|status| status["ready"] == true).count();
     format!("{ready}/{total}").into()
 }
 
 /// The one word that says most about a pod: why a container waits or ended, if one does.
-pub(super) fn status(pod: &Value, _: SystemTime) -> Value {
+pub(super) fn status(pod: &Value, _: Timestamp) -> Value {
     let mut reason = at(pod, "/status/phase").to_owned();
     if let said @ 1.. = at(pod, "/status/reason").len() {
         reason = at(pod, "/status/reason")[..said].to_owned();
@@ -81,7 +80,7 @@ fn initialising(pod: &Value) -> Option<String> {
     None
 }
 
-pub(super) fn restarts(pod: &Value, now: SystemTime) -> Value {
+pub(super) fn restarts(pod: &Value, now: Timestamp) -> Value {
     let statuses =
         || items(pod, "/status/containerStatuses").chain(items(pod, "/status/initContainerStatuses"));
     let count: i64 = statuses().map(|status| number_at(status, "/restartCount")).sum();
@@ -93,19 +92,19 @@ pub(super) fn restarts(pod: &Value, now: SystemTime) -> Value {
     }
 }
 
-pub(super) fn ip(pod: &Value, _: SystemTime) -> Value {
+pub(super) fn ip(pod: &Value, _: Timestamp) -> Value {
     or_none(at(pod, "/status/podIP"))
 }
 
-pub(super) fn node(pod: &Value, _: SystemTime) -> Value {
+pub(super) fn node(pod: &Value, _: Timestamp) -> Value {
     or_none(at(pod, "/spec/nodeName"))
 }
 
-pub(super) fn nominated(pod: &Value, _: SystemTime) -> Value {
+pub(super) fn nominated(pod: &Value, _: Timestamp) -> Value {
     or_none(at(pod, "/status/nominatedNodeName"))
 }
 
-pub(super) fn gates(pod: &Value, _: SystemTime) -> Value {
+pub(super) fn gates(pod: &Value, _: Timestamp) -> Value {
     let gates: Vec<&str> =
         items(pod, "/spec/readinessGates").map(|gate| at(gate, "/conditionType")).collect();
     let open = gates.iter().filter(|gate| has_condition(pod, gate)).count();
@@ -120,11 +119,11 @@ fn amount(value: Option<&Value>) -> Value {
     }
 }
 
-pub(super) fn min_available(budget: &Value, _: SystemTime) -> Value {
+pub(super) fn min_available(budget: &Value, _: Timestamp) -> Value {
     amount(budget.pointer("/spec/minAvailable"))
 }
 
-pub(super) fn max_unavailable(budget: &Value, _: SystemTime) -> Value {
+pub(super) fn max_unavailable(budget: &Value, _: Timestamp) -> Value {
     amount(budget.pointer("/spec/maxUnavailable"))
 }
 
@@ -138,18 +137,16 @@ fn quota(quota: &Value, is_wanted: impl Fn(&str) -> bool) -> Value {
     entries.collect::<Vec<_>>().join(", ").into()
 }
 
-pub(super) fn quota_requests(object: &Value, _: SystemTime) -> Value {
+pub(super) fn quota_requests(object: &Value, _: Timestamp) -> Value {
     quota(object, |name| !name.starts_with("limits."))
 }
 
-pub(super) fn quota_limits(object: &Value, _: SystemTime) -> Value {
+pub(super) fn quota_limits(object: &Value, _: Timestamp) -> Value {
     quota(object, |name| name.starts_with("limits."))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
-
     use serde_json::json;
 
     use super::*;
@@ -180,13 +177,13 @@ mod tests {
             ),
         ];
         for (pod, word) in cases {
-            assert_eq!(status(&pod, UNIX_EPOCH), word, "{pod}");
+            assert_eq!(status(&pod, Timestamp::UNIX_EPOCH), word, "{pod}");
         }
     }
 
     #[test]
     fn restarts_say_how_long_ago_the_last_one_was() {
-        let now = UNIX_EPOCH + Duration::from_secs(1_700_000_030);
+        let now = Timestamp::from_second(1_700_000_030).unwrap();
         let status = json!({"restartCount": 2,
             "lastState": {"terminated": {"finishedAt": "2023-11-14T22:13:20Z"}}});
         assert_eq!(restarts(&json!({"status": {"containerStatuses": [status]}}), now), "2 (30s ago)");

@@ -1,7 +1,6 @@
 //! Volumes and where they come from.
 
-use std::time::SystemTime;
-
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{at, items};
@@ -33,85 +32,83 @@ fn phase(object: &Value) -> Value {
     at(object, "/status/phase").into()
 }
 
-pub(super) fn claim_status(claim: &Value, _: SystemTime) -> Value {
+pub(super) fn claim_status(claim: &Value, _: Timestamp) -> Value {
     phase(claim)
 }
 
-pub(super) fn claim_modes(claim: &Value, _: SystemTime) -> Value {
+pub(super) fn claim_modes(claim: &Value, _: Timestamp) -> Value {
     // What a claim has got counts only once it is bound.
     modes_at(claim, if at(claim, "/spec/volumeName").is_empty() { "" } else { "/status/accessModes" })
 }
 
-pub(super) fn volume_status(volume: &Value, _: SystemTime) -> Value {
+pub(super) fn volume_status(volume: &Value, _: Timestamp) -> Value {
     phase(volume)
 }
 
-pub(super) fn volume_modes(volume: &Value, _: SystemTime) -> Value {
+pub(super) fn volume_modes(volume: &Value, _: Timestamp) -> Value {
     modes_at(volume, "/spec/accessModes")
 }
 
-pub(super) fn claim(volume: &Value, _: SystemTime) -> Value {
+pub(super) fn claim(volume: &Value, _: Timestamp) -> Value {
     match (at(volume, "/spec/claimRef/namespace"), at(volume, "/spec/claimRef/name")) {
         (_, "") => "".into(),
         (namespace, name) => format!("{namespace}/{name}").into(),
     }
 }
 
-pub(super) fn attributes_class(object: &Value, _: SystemTime) -> Value {
+pub(super) fn attributes_class(object: &Value, _: Timestamp) -> Value {
     or_unset(at(object, "/spec/volumeAttributesClassName"))
 }
 
-pub(super) fn volume_mode(object: &Value, _: SystemTime) -> Value {
+pub(super) fn volume_mode(object: &Value, _: Timestamp) -> Value {
     or_unset(at(object, "/spec/volumeMode"))
 }
 
-pub(super) fn reclaim_policy(class: &Value, _: SystemTime) -> Value {
+pub(super) fn reclaim_policy(class: &Value, _: Timestamp) -> Value {
     match at(class, "/reclaimPolicy") {
         "" => "Delete".into(),
         policy => policy.into(),
     }
 }
 
-pub(super) fn binding_mode(class: &Value, _: SystemTime) -> Value {
+pub(super) fn binding_mode(class: &Value, _: Timestamp) -> Value {
     match at(class, "/volumeBindingMode") {
         "" => "Immediate".into(),
         mode => mode.into(),
     }
 }
 
-pub(super) fn expansion(class: &Value, _: SystemTime) -> Value {
+pub(super) fn expansion(class: &Value, _: Timestamp) -> Value {
     flag(class, "/allowVolumeExpansion", false)
 }
 
-pub(super) fn attached(attachment: &Value, _: SystemTime) -> Value {
+pub(super) fn attached(attachment: &Value, _: Timestamp) -> Value {
     flag(attachment, "/status/attached", false)
 }
 
-pub(super) fn attach_required(driver: &Value, _: SystemTime) -> Value {
+pub(super) fn attach_required(driver: &Value, _: Timestamp) -> Value {
     flag(driver, "/spec/attachRequired", true)
 }
 
-pub(super) fn pod_info(driver: &Value, _: SystemTime) -> Value {
+pub(super) fn pod_info(driver: &Value, _: Timestamp) -> Value {
     flag(driver, "/spec/podInfoOnMount", false)
 }
 
-pub(super) fn capacity_tracked(driver: &Value, _: SystemTime) -> Value {
+pub(super) fn capacity_tracked(driver: &Value, _: Timestamp) -> Value {
     flag(driver, "/spec/storageCapacity", false)
 }
 
-pub(super) fn modes(driver: &Value, _: SystemTime) -> Value {
+pub(super) fn modes(driver: &Value, _: Timestamp) -> Value {
     let modes: Vec<&str> = items(driver, "/spec/volumeLifecycleModes").filter_map(Value::as_str).collect();
     if modes.is_empty() { "Persistent".into() } else { modes.join(",").into() }
 }
 
-pub(super) fn global_default(class: &Value, _: SystemTime) -> Value {
+pub(super) fn global_default(class: &Value, _: Timestamp) -> Value {
     flag(class, "/globalDefault", false)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::UNIX_EPOCH;
-
     use serde_json::json;
 
     use super::*;
@@ -119,10 +116,10 @@ mod tests {
     #[test]
     fn a_claim_shows_its_modes_once_it_is_bound() {
         let mut claim = json!({"spec": {}, "status": {"phase": "Pending", "accessModes": ["ReadWriteOnce", "ReadOnlyMany"]}});
-        assert_eq!(claim_modes(&claim, UNIX_EPOCH), "");
+        assert_eq!(claim_modes(&claim, Timestamp::UNIX_EPOCH), "");
         claim["spec"]["volumeName"] = "v".into();
-        assert_eq!(claim_modes(&claim, UNIX_EPOCH), "RWO,ROX");
-        assert_eq!(claim_status(&claim, UNIX_EPOCH), "Pending");
-        assert_eq!(volume_mode(&claim, UNIX_EPOCH), "<unset>");
+        assert_eq!(claim_modes(&claim, Timestamp::UNIX_EPOCH), "RWO,ROX");
+        assert_eq!(claim_status(&claim, Timestamp::UNIX_EPOCH), "Pending");
+        assert_eq!(volume_mode(&claim, Timestamp::UNIX_EPOCH), "<unset>");
     }
 }

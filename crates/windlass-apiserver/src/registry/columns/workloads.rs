@@ -1,13 +1,12 @@
 //! What keeps pods running.
 
-use std::time::SystemTime;
-
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{age_of, at, items, labels, number_at, or_none};
-use crate::clock;
+use crate::time;
 
-pub(super) fn ready(object: &Value, _: SystemTime) -> Value {
+pub(super) fn ready(object: &Value, _: Timestamp) -> Value {
     format!("{}/{}", number_at(object, "/status/readyReplicas"), number_at(object, "/spec/replicas")).into()
 }
 
@@ -23,56 +22,56 @@ fn of_containers(object: &Value, field: &str) -> Value {
     containers.map(|container| at(container, field)).collect::<Vec<_>>().join(",").into()
 }
 
-pub(super) fn containers(object: &Value, _: SystemTime) -> Value {
+pub(super) fn containers(object: &Value, _: Timestamp) -> Value {
     of_containers(object, "/name")
 }
 
-pub(super) fn images(object: &Value, _: SystemTime) -> Value {
+pub(super) fn images(object: &Value, _: Timestamp) -> Value {
     of_containers(object, "/image")
 }
 
-pub(super) fn selector(object: &Value, _: SystemTime) -> Value {
+pub(super) fn selector(object: &Value, _: Timestamp) -> Value {
     let found = object.pointer("/spec/selector").or(object.pointer("/spec/jobTemplate/spec/selector"));
     let is_plain = object["kind"] == "ReplicationController";
     or_none(if is_plain { labels(found) } else { super::selector(found) })
 }
 
-pub(super) fn template_labels(object: &Value, _: SystemTime) -> Value {
+pub(super) fn template_labels(object: &Value, _: Timestamp) -> Value {
     or_none(labels(object.pointer("/template/metadata/labels")))
 }
 
-pub(super) fn node_selector(object: &Value, _: SystemTime) -> Value {
+pub(super) fn node_selector(object: &Value, _: Timestamp) -> Value {
     or_none(labels(pod_spec(object).and_then(|spec| spec.get("nodeSelector"))))
 }
 
-pub(super) fn controller(revision: &Value, _: SystemTime) -> Value {
+pub(super) fn controller(revision: &Value, _: Timestamp) -> Value {
     let owner = items(revision, "/metadata/ownerReferences").find(|owner| owner["controller"] == true);
     or_none(owner.map_or_else(String::new, |owner| {
         format!("{}/{}", at(owner, "/kind").to_lowercase(), at(owner, "/name"))
     }))
 }
 
-pub(super) fn time_zone(cron_job: &Value, _: SystemTime) -> Value {
+pub(super) fn time_zone(cron_job: &Value, _: Timestamp) -> Value {
     or_none(at(cron_job, "/spec/timeZone"))
 }
 
-pub(super) fn suspended(cron_job: &Value, _: SystemTime) -> Value {
+pub(super) fn suspended(cron_job: &Value, _: Timestamp) -> Value {
     if cron_job["spec"]["suspend"] == true { "True" } else { "False" }.into()
 }
 
-pub(super) fn last_schedule(cron_job: &Value, now: SystemTime) -> Value {
+pub(super) fn last_schedule(cron_job: &Value, now: Timestamp) -> Value {
     match at(cron_job, "/status/lastScheduleTime") {
         "" => "<none>".into(),
         time => age_of(time, now),
     }
 }
 
-pub(super) fn scale_target(autoscaler: &Value, _: SystemTime) -> Value {
+pub(super) fn scale_target(autoscaler: &Value, _: Timestamp) -> Value {
     let target = &autoscaler["spec"]["scaleTargetRef"];
     format!("{}/{}", at(target, "/kind"), at(target, "/name")).into()
 }
 
-pub(super) fn job_status(job: &Value, _: SystemTime) -> Value {
+pub(super) fn job_status(job: &Value, _: Timestamp) -> Value {
     let is = |ty: &str| {
         items(job, "/status/conditions")
             .any(|condition| condition["type"] == ty && condition["status"] == "True")
@@ -89,7 +88,7 @@ pub(super) fn job_status(job: &Value, _: SystemTime) -> Value {
     .into()
 }
 
-pub(super) fn completions(job: &Value, _: SystemTime) -> Value {
+pub(super) fn completions(job: &Value, _: Timestamp) -> Value {
     let succeeded = number_at(job, "/status/succeeded");
     match (job["spec"]["completions"].as_i64(), number_at(job, "/spec/parallelism")) {
         (Some(wanted), _) => format!("{succeeded}/{wanted}").into(),
@@ -98,16 +97,14 @@ pub(super) fn completions(job: &Value, _: SystemTime) -> Value {
     }
 }
 
-pub(super) fn duration(job: &Value, now: SystemTime) -> Value {
-    let Some(started) = clock::parse(at(job, "/status/startTime")) else { return "".into() };
-    let ended = clock::parse(at(job, "/status/completionTime")).unwrap_or(now);
-    clock::age(started, ended).into()
+pub(super) fn duration(job: &Value, now: Timestamp) -> Value {
+    let Some(started) = time::parse(at(job, "/status/startTime")) else { return "".into() };
+    let ended = time::parse(at(job, "/status/completionTime")).unwrap_or(now);
+    time::age(started, ended).into()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::UNIX_EPOCH;
-
     use serde_json::json;
 
     use super::*;
@@ -120,11 +117,11 @@ mod tests {
                 "template": {"spec": {"containers": [{"name": "x", "image": "i"}, {"name": "y", "image": "j"}]}}},
             "status": {"readyReplicas": 1},
         });
-        assert_eq!(ready(&deployment, UNIX_EPOCH), "1/3");
-        assert_eq!(containers(&deployment, UNIX_EPOCH), "x,y");
-        assert_eq!(images(&deployment, UNIX_EPOCH), "i,j");
-        assert_eq!(selector(&deployment, UNIX_EPOCH), "a=b,c in (d,e)");
-        assert_eq!(node_selector(&deployment, UNIX_EPOCH), "<none>");
+        assert_eq!(ready(&deployment, Timestamp::UNIX_EPOCH), "1/3");
+        assert_eq!(containers(&deployment, Timestamp::UNIX_EPOCH), "x,y");
+        assert_eq!(images(&deployment, Timestamp::UNIX_EPOCH), "i,j");
+        assert_eq!(selector(&deployment, Timestamp::UNIX_EPOCH), "a=b,c in (d,e)");
+        assert_eq!(node_selector(&deployment, Timestamp::UNIX_EPOCH), "<none>");
     }
 
     #[test]
@@ -132,8 +129,8 @@ mod tests {
         let job = json!({"spec": {"completions": 3}, "status": {"succeeded": 1,
             "startTime": "2023-11-14T22:13:20Z", "completionTime": "2023-11-14T22:13:50Z",
             "conditions": [{"type": "Complete", "status": "True"}]}});
-        assert_eq!(job_status(&job, UNIX_EPOCH), "Complete");
-        assert_eq!(completions(&job, UNIX_EPOCH), "1/3");
-        assert_eq!(duration(&job, UNIX_EPOCH), "30s");
+        assert_eq!(job_status(&job, Timestamp::UNIX_EPOCH), "Complete");
+        assert_eq!(completions(&job, Timestamp::UNIX_EPOCH), "1/3");
+        assert_eq!(duration(&job, Timestamp::UNIX_EPOCH), "30s");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value, json};
 use windlass_api::names::{
     CLONED_FROM_GROUP_KIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, LAST_APPLIED_CONFIGURATION_ANNOTATION,
@@ -15,7 +16,7 @@ pub(super) struct Identity<'a> {
     pub(super) labels: BTreeMap<String, String>,
     pub(super) annotations: BTreeMap<String, String>,
     /// Owner of the clone, if it has one from the beginning.
-    pub(super) owner: Option<Value>,
+    pub(super) owner: Option<OwnerReference>,
 }
 
 /// The object that a template describes in `spec.template`.

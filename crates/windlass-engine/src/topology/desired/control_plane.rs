@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 use windlass_api::cluster::{
-    ControlPlaneClass, ControlPlaneTopology, DeletionTimeouts, MachineReadinessGate, MachineTaint, Topology,
+    ControlPlaneClass, ControlPlaneTopology, DeletionTimeouts, MachineHealthCheck, Topology,
 };
 
 use super::clone::{self, Identity};
@@ -15,7 +15,7 @@ use crate::topology::patches::{Builtins, GroupBuiltins};
 pub(super) struct ControlPlaneParts {
     pub(super) machines: Option<Value>,
     pub(super) control_plane: Value,
-    pub(super) health_check: Option<Value>,
+    pub(super) health_check: Option<MachineHealthCheck>,
 }
 
 pub(super) fn build(
@@ -74,7 +74,7 @@ pub(super) fn build(
     labels.extend(inputs.labels());
     let identity = Identity {
         namespace: inputs.namespace(),
-        name,
+        name: name.clone(),
         labels: labels.clone(),
         annotations: metadata.annotations.clone(),
         owner: Some(inputs.controlling_owner()),
@@ -91,7 +91,7 @@ pub(super) fn build(
     if let Some(machines) = &machines {
         set_machine_template(&mut control_plane, machines, &labels, &metadata.annotations, part_class, part);
     }
-    let health_check = health_check::of_control_plane(inputs, part_class, part, &control_plane);
+    let health_check = health_check::of_control_plane(inputs, part_class, part, &name);
     Ok(ControlPlaneParts { machines, control_plane, health_check })
 }
 
@@ -107,55 +107,36 @@ fn set_machine_template(
     extend(metadata, "labels", labels);
     extend(metadata, "annotations", annotations);
     let spec = object(control_plane, &["spec", "machineTemplate", "spec"]);
-    spec.insert("infrastructureRef".to_owned(), reference(machines));
+    spec.insert("infrastructureRef".to_owned(), json!(reference(machines)));
     let gates = first_of(&part.readiness_gates, &class.readiness_gates);
-    set_machine_fields(spec, gates, first_of(&part.taints, &class.taints));
-    set_timeouts(
-        control_plane,
-        &["spec", "machineTemplate", "spec", "deletion"],
-        &part.deletion,
-        &class.deletion,
-    );
-}
-
-/// Readiness gates and taints, if there are any.
-pub(super) fn set_machine_fields(
-    spec: &mut Map<String, Value>,
-    gates: &[MachineReadinessGate],
-    taints: &[MachineTaint],
-) {
     if !gates.is_empty() {
         spec.insert("readinessGates".to_owned(), json!(gates));
     }
+    let taints = first_of(&part.taints, &class.taints);
     if !taints.is_empty() {
         spec.insert("taints".to_owned(), json!(taints));
+    }
+    if let Value::Object(timeouts) = json!(timeouts(&part.deletion, &class.deletion))
+        && !timeouts.is_empty()
+    {
+        object(control_plane, &["spec", "machineTemplate", "spec", "deletion"]).extend(timeouts);
     }
 }
 
 /// The timeouts of the topology, those of the class where it says nothing.
-pub(super) fn set_timeouts(
-    target: &mut Value,
-    path: &[&str],
-    topology: &DeletionTimeouts,
-    class: &DeletionTimeouts,
-) {
-    for (field, value) in [
-        ("nodeDrainTimeoutSeconds", topology.node_drain_timeout_seconds.or(class.node_drain_timeout_seconds)),
-        (
-            "nodeVolumeDetachTimeoutSeconds",
-            topology.node_volume_detach_timeout_seconds.or(class.node_volume_detach_timeout_seconds),
-        ),
-        (
-            "nodeDeletionTimeoutSeconds",
-            topology.node_deletion_timeout_seconds.or(class.node_deletion_timeout_seconds),
-        ),
-    ] {
-        if let Some(value) = value {
-            object(target, path).insert(field.to_owned(), json!(value));
-        }
+pub(super) fn timeouts(topology: &DeletionTimeouts, class: &DeletionTimeouts) -> DeletionTimeouts {
+    DeletionTimeouts {
+        node_drain_timeout_seconds: topology.node_drain_timeout_seconds.or(class.node_drain_timeout_seconds),
+        node_volume_detach_timeout_seconds: topology
+            .node_volume_detach_timeout_seconds
+            .or(class.node_volume_detach_timeout_seconds),
+        node_deletion_timeout_seconds: topology
+            .node_deletion_timeout_seconds
+            .or(class.node_deletion_timeout_seconds),
     }
 }
 
+/// The list of the topology, or that of the class if it has none.
 pub(super) fn first_of<'a, T>(topology: &'a [T], class: &'a [T]) -> &'a [T] {
     if topology.is_empty() { class } else { topology }
 }
@@ -172,7 +153,7 @@ fn extend(metadata: &mut Map<String, Value>, field: &str, entries: &BTreeMap<Str
 
 /// The object at a path, made if it is not there. What is there and is no object is replaced: a template of a class
 /// may say anything, and the fields of the topology win.
-pub(super) fn object<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
+fn object<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());
     }

@@ -2,52 +2,47 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use kube_core::ObjectMeta;
 use windlass_api::cluster::{
     ControlPlaneClass, ControlPlaneTopology, HealthCheckRemediation, HealthChecks, MachineDeploymentClass,
     MachineDeploymentHealthCheckRemediation, MachineDeploymentTopology, MachineHealthCheck,
+    MachineHealthCheckSpec,
 };
 use windlass_api::names::{CONTROL_PLANE_LABEL, TOPOLOGY_DEPLOYMENT_NAME_LABEL, TOPOLOGY_OWNED_LABEL};
 
-use super::{Inputs, name_of};
+use super::{Inputs, match_labels};
 
 /// The health check of a control plane with machines, if class or topology define one and it is not switched off.
-/// What the topology says replaces what the class says.
 pub(super) fn of_control_plane(
     inputs: Inputs<'_>,
     class: &ControlPlaneClass,
     topology: &ControlPlaneTopology,
-    control_plane: &Value,
-) -> Option<Value> {
+    name: &str,
+) -> Option<MachineHealthCheck> {
     class.machine_infrastructure.as_ref()?;
-    let own = topology.health_check.as_ref();
-    if own.is_some_and(|check| check.enabled == Some(false)) {
-        return None;
-    }
-    let own = own.filter(|check| says_something(&check.checks) || check.remediation != Default::default());
-    let (checks, remediation) = match (own, &class.health_check) {
-        (Some(own), _) => (&own.checks, &own.remediation),
-        (None, Some(class)) => (&class.checks, &class.remediation),
-        (None, None) => return None,
-    };
+    let (checks, remediation) = chosen(
+        topology.health_check.as_ref().map(|own| (own.enabled, (&own.checks, &own.remediation))),
+        class.health_check.as_ref().map(|class| (&class.checks, &class.remediation)),
+    )?;
     let selector = [(CONTROL_PLANE_LABEL.to_owned(), String::new())].into();
-    Some(build(inputs, name_of(control_plane), selector, checks, remediation))
+    Some(build(inputs, name.to_owned(), selector, checks, remediation.clone()))
 }
 
-/// The health check of a MachineDeployment.
+/// The health check of a MachineDeployment, under the same name.
 pub(super) fn of_machine_deployment(
     inputs: Inputs<'_>,
     class: &MachineDeploymentClass,
     topology: &MachineDeploymentTopology,
-    machine_deployment: &Value,
-) -> Option<Value> {
+    machine_deployment: &ObjectMeta,
+) -> Option<Box<MachineHealthCheck>> {
     let (checks, remediation) = definition(class, topology)?;
     let remediation = HealthCheckRemediation {
         trigger_if: remediation.trigger_if.clone(),
         template_ref: remediation.template_ref.clone(),
     };
     let selector = [(TOPOLOGY_DEPLOYMENT_NAME_LABEL.to_owned(), topology.name.clone())].into();
-    Some(build(inputs, name_of(machine_deployment), selector, checks, &remediation))
+    let name = machine_deployment.name.clone()?;
+    Some(Box::new(build(inputs, name, selector, checks, remediation)))
 }
 
 /// What makes a Machine of a MachineDeployment unhealthy, and what happens then.
@@ -55,47 +50,41 @@ pub(super) fn definition<'a>(
     class: &'a MachineDeploymentClass,
     topology: &'a MachineDeploymentTopology,
 ) -> Option<(&'a HealthChecks, &'a MachineDeploymentHealthCheckRemediation)> {
-    let own = topology.health_check.as_ref();
-    if own.is_some_and(|check| check.enabled == Some(false)) {
-        return None;
-    }
-    let own = own.filter(|check| says_something(&check.checks) || check.remediation != Default::default());
-    match (own, &class.health_check) {
-        (Some(own), _) => Some((&own.checks, &own.remediation)),
-        (None, Some(class)) => Some((&class.checks, &class.remediation)),
-        (None, None) => None,
-    }
+    chosen(
+        topology.health_check.as_ref().map(|own| (own.enabled, (&own.checks, &own.remediation))),
+        class.health_check.as_ref().map(|class| (&class.checks, &class.remediation)),
+    )
 }
 
-fn says_something(checks: &HealthChecks) -> bool {
-    *checks != HealthChecks::default()
+/// What the topology says replaces all that the class says, if it says anything; it may also switch the check off.
+fn chosen<'a, R: Default + PartialEq>(
+    own: Option<(Option<bool>, (&'a HealthChecks, &'a R))>,
+    class: Option<(&'a HealthChecks, &'a R)>,
+) -> Option<(&'a HealthChecks, &'a R)> {
+    match own {
+        Some((Some(false), _)) => None,
+        Some((_, (checks, remediation)))
+            if *checks != HealthChecks::default() || *remediation != R::default() =>
+        {
+            Some((checks, remediation))
+        }
+        _ => class,
+    }
 }
 
 fn build(
     inputs: Inputs<'_>,
-    name: &str,
+    name: String,
     mut selector: BTreeMap<String, String>,
     checks: &HealthChecks,
-    remediation: &HealthCheckRemediation,
-) -> Value {
+    remediation: HealthCheckRemediation,
+) -> MachineHealthCheck {
     selector.insert(TOPOLOGY_OWNED_LABEL.to_owned(), String::new());
-    let mut spec = json!({
-        "clusterName": inputs.cluster_name(),
-        "selector": {"matchLabels": selector},
-        "checks": checks,
-    });
-    if *remediation != HealthCheckRemediation::default() {
-        spec["remediation"] = json!(remediation);
-    }
-    json!({
-        "apiVersion": MachineHealthCheck::API_VERSION,
-        "kind": MachineHealthCheck::KIND,
-        "metadata": {
-            "namespace": inputs.namespace(),
-            "name": name,
-            "labels": inputs.labels(),
-            "ownerReferences": [inputs.owner()],
-        },
-        "spec": spec,
-    })
+    let spec = MachineHealthCheckSpec {
+        cluster_name: inputs.cluster_name().to_owned(),
+        selector: match_labels(selector),
+        checks: checks.clone(),
+        remediation,
+    };
+    MachineHealthCheck { metadata: inputs.metadata(name), spec, ..MachineHealthCheck::default() }
 }

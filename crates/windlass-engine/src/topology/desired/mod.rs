@@ -1,7 +1,8 @@
 //! What a topology is built from, and what comes out: the objects as they should be.
 //!
-//! Objects of providers are plain JSON: their kinds are not known here. Names of what exists already are kept, so that
-//! what is desired can be compared with what is there; what is new gets a name from [`Names`].
+//! Objects of our own kinds have their types; those of providers are plain JSON, because their kinds are not known here.
+//! Names of what exists already are kept, so that what is desired can be compared with what is there; what is new gets a
+//! name from [`Names`].
 
 mod clone;
 mod control_plane;
@@ -14,11 +15,17 @@ mod workers;
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-use windlass_api::cluster::{Cluster, ClusterClass, TemplateMeta, Topology};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
+use kube_core::ObjectMeta;
+use serde_json::Value;
+use windlass_api::cluster::{
+    Cluster, ClusterClass, ContractVersionedObjectReference, MachineDeployment, MachineHealthCheck,
+    MachinePool, MachineTemplateSpec, TemplateMeta, Topology,
+};
 use windlass_api::hooks::HolderReference;
 use windlass_api::names::{CLUSTER_NAME_LABEL, TOPOLOGY_OWNED_LABEL};
 
+use super::observed::WorkerKind;
 use super::patches::PatchError;
 use super::upgrade::Decision;
 pub use names::{NameError, NameSource, Names};
@@ -37,10 +44,8 @@ pub struct Blueprint {
     pub control_plane: Value,
     /// Template of the infrastructure of control plane machines, if the control plane has machines.
     pub control_plane_machines: Option<Value>,
-    /// Templates of MachineDeployments, by class.
-    pub machine_deployments: BTreeMap<String, GroupBlueprint>,
-    /// Templates of MachinePools, by class.
-    pub machine_pools: BTreeMap<String, GroupBlueprint>,
+    /// Templates of workers, by the kind and the name of their class.
+    pub workers: BTreeMap<(WorkerKind, String), GroupBlueprint>,
 }
 
 /// The templates of a class of workers.
@@ -61,10 +66,8 @@ pub struct CurrentNames {
     pub control_plane: Option<String>,
     /// The template of the infrastructure of control plane machines.
     pub control_plane_machines: Option<String>,
-    /// MachineDeployments, by their name in the topology.
-    pub machine_deployments: BTreeMap<String, GroupNames>,
-    /// MachinePools, by their name in the topology.
-    pub machine_pools: BTreeMap<String, GroupNames>,
+    /// Worker groups, by their kind and their name in the topology.
+    pub workers: BTreeMap<(WorkerKind, String), GroupNames>,
 }
 
 /// Names of a worker group's objects.
@@ -88,7 +91,7 @@ pub struct Desired {
     /// The control plane.
     pub control_plane: Value,
     /// The health check of the control plane.
-    pub control_plane_health_check: Option<Value>,
+    pub control_plane_health_check: Option<MachineHealthCheck>,
     /// The worker groups, in the order of the topology.
     pub workers: Vec<DesiredGroup>,
 }
@@ -98,14 +101,46 @@ pub struct Desired {
 pub struct DesiredGroup {
     /// Name in the topology.
     pub topology_name: String,
-    /// The group.
-    pub object: Value,
-    /// Its bootstrap template or config.
+    /// The group itself.
+    pub workers: DesiredWorkers,
+    /// The template of its bootstrap configs; of a MachinePool, the config.
     pub bootstrap: Value,
-    /// Its infrastructure template or object.
+    /// The template of its infrastructure; of a MachinePool, the object.
     pub infrastructure: Value,
-    /// Its health check.
-    pub health_check: Option<Value>,
+}
+
+/// A worker group as it should be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DesiredWorkers {
+    /// A MachineDeployment.
+    MachineDeployment {
+        /// The object.
+        object: Box<MachineDeployment>,
+        /// Its health check, if it should have one.
+        health_check: Option<Box<MachineHealthCheck>>,
+    },
+    /// A MachinePool.
+    MachinePool(Box<MachinePool>),
+}
+
+impl DesiredGroup {
+    /// Its kind.
+    pub const fn kind(&self) -> WorkerKind {
+        match self.workers {
+            DesiredWorkers::MachineDeployment { .. } => WorkerKind::MachineDeployment,
+            DesiredWorkers::MachinePool(_) => WorkerKind::MachinePool,
+        }
+    }
+
+    /// Makes the group refer to its bootstrap and infrastructure under the names that they have now.
+    pub fn refer_to_parts(&mut self) {
+        let template: &mut MachineTemplateSpec = match &mut self.workers {
+            DesiredWorkers::MachineDeployment { object, .. } => &mut object.spec.template,
+            DesiredWorkers::MachinePool(object) => &mut object.spec.template,
+        };
+        template.spec.bootstrap.config_ref = Some(reference(&self.bootstrap));
+        template.spec.infrastructure_ref = reference(&self.infrastructure);
+    }
 }
 
 /// Objects that cannot be built.
@@ -162,7 +197,7 @@ impl Desired {
         Self::from_templates(inputs, templates)
     }
 
-    /// The templates that the objects are built from, for whoever lets extensions patch them.
+    /// The templates that the objects are built from, to be patched by extensions.
     ///
     /// # Errors
     ///
@@ -227,22 +262,31 @@ impl<'a> Inputs<'a> {
     }
 
     /// The Cluster as the owner of an object.
-    fn owner(&self) -> Value {
-        json!({
-            "apiVersion": Cluster::API_VERSION,
-            "kind": Cluster::KIND,
-            "name": self.cluster_name(),
-            "uid": self.cluster.metadata.uid.as_deref().unwrap_or_default(),
-        })
+    fn owner(&self) -> OwnerReference {
+        OwnerReference {
+            api_version: Cluster::API_VERSION.to_owned(),
+            kind: Cluster::KIND.to_owned(),
+            name: self.cluster_name().to_owned(),
+            uid: self.cluster.metadata.uid.clone().unwrap_or_default(),
+            ..OwnerReference::default()
+        }
     }
 
     /// The Cluster as the owner that controls an object. The Cluster's own controller says the same of its
     /// infrastructure and its control plane: with anything else, the two would undo each other's writes forever.
-    fn controlling_owner(&self) -> Value {
-        let mut owner = self.owner();
-        owner["controller"] = json!(true);
-        owner["blockOwnerDeletion"] = json!(true);
-        owner
+    fn controlling_owner(&self) -> OwnerReference {
+        OwnerReference { controller: Some(true), block_owner_deletion: Some(true), ..self.owner() }
+    }
+
+    /// Metadata of an object of our own kinds.
+    fn metadata(&self, name: String) -> ObjectMeta {
+        ObjectMeta {
+            namespace: Some(self.namespace().to_owned()),
+            name: Some(name),
+            labels: Some(self.labels()),
+            owner_references: Some(vec![self.owner()]),
+            ..ObjectMeta::default()
+        }
     }
 
     /// The labels that everything of a topology has.
@@ -263,13 +307,17 @@ fn merged(class: &TemplateMeta, topology: &TemplateMeta) -> TemplateMeta {
     merged
 }
 
-/// A reference of the kind that needs no version.
-fn reference(object: &Value) -> Value {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let group = text("/apiVersion").split_once('/').map_or("", |(group, _)| group);
-    json!({"apiGroup": group, "kind": text("/kind"), "name": text("/metadata/name")})
+/// A reference to a provider's object. It needs no version.
+pub fn reference(object: &Value) -> ContractVersionedObjectReference {
+    let string = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let group = string("/apiVersion").split_once('/').map_or("", |(group, _)| group);
+    ContractVersionedObjectReference {
+        api_group: group.to_owned(),
+        kind: string("/kind").to_owned(),
+        name: string("/metadata/name").to_owned(),
+    }
 }
 
-fn name_of(object: &Value) -> &str {
-    object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+fn match_labels(labels: BTreeMap<String, String>) -> LabelSelector {
+    LabelSelector { match_labels: Some(labels), ..LabelSelector::default() }
 }

@@ -1,14 +1,15 @@
 //! The templates of a topology between the class and the objects: here patches change them.
 //!
-//! Some patches are made by extensions, which are asked about all templates at once, and nothing here calls anybody. So
+//! Some patches are made by extensions, which are asked about all templates at once, and nothing here calls extensions. So
 //! a topology is built in two passes. The first finds out which templates there are and what patches need to know about
-//! them, names included; whoever calls has them patched; the second makes the objects, with the same names.
+//! them, names included; the caller has them patched; the second makes the objects, with the same names.
 
 use serde_json::{Map, Value};
 use windlass_api::cluster::{ClusterClass, ClusterClassPatch, ClusterVariable};
 use windlass_api::hooks::{HolderReference, Variable};
 
 use super::names::{NameSource, Names};
+use crate::topology::observed::WorkerKind;
 use crate::topology::patches::{PatchError, TemplateRole, apply_inline_patch, values_for};
 
 /// All templates of a topology, in an order that depends on the class and the topology alone.
@@ -36,8 +37,8 @@ pub struct TemplateItem {
 pub(super) enum Part {
     InfrastructureCluster,
     ControlPlane,
-    MachineDeployment(String),
-    MachinePool(String),
+    /// A class of workers.
+    Workers(WorkerKind, String),
 }
 
 impl Part {
@@ -45,8 +46,8 @@ impl Part {
         match self {
             Self::InfrastructureCluster => TemplateRole::InfrastructureCluster,
             Self::ControlPlane => TemplateRole::ControlPlane,
-            Self::MachineDeployment(class) => TemplateRole::MachineDeployment { class },
-            Self::MachinePool(class) => TemplateRole::MachinePool { class },
+            Self::Workers(WorkerKind::MachineDeployment, class) => TemplateRole::MachineDeployment { class },
+            Self::Workers(WorkerKind::MachinePool, class) => TemplateRole::MachinePool { class },
         }
     }
 }
@@ -75,7 +76,7 @@ impl Templates {
         Ok(())
     }
 
-    /// Takes a patched template. Of what somebody else made of it, `spec`, labels and annotations count.
+    /// Takes a patched template. Of what extensions made of it, `spec`, labels and annotations count.
     pub fn replace(&mut self, index: usize, patched: &Value) {
         let Some(item) = self.items.get_mut(index) else { return };
         let mut take = |path: &[&str]| {
@@ -202,8 +203,8 @@ pub(super) fn collect<T, E>(
     build: impl FnOnce(&mut Pass<'_>) -> Result<T, E>,
 ) -> Result<(T, Templates), E> {
     let mut suffixes = Vec::new();
-    let mut recording = || {
-        let suffix = source.suffix();
+    let mut recording = |part: &str| {
+        let suffix = source.suffix(part);
         suffixes.push(suffix.clone());
         suffix
     };
@@ -223,7 +224,7 @@ pub(super) fn with_templates<T>(
     build: impl FnOnce(&mut Pass<'_>) -> T,
 ) -> T {
     let mut suffixes = templates.suffixes.into_iter();
-    let mut replay = || suffixes.next().unwrap_or_default();
+    let mut replay = |_: &str| suffixes.next().unwrap_or_default();
     let names = Names::new(cluster, &mut replay);
     build(&mut Pass { names, templates: Source::Patched(templates.items.into_iter()) })
 }

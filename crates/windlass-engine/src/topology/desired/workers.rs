@@ -1,23 +1,28 @@
 //! MachineDeployments, MachinePools and what their machines are made from.
+//!
+//! What both kinds have is built once, from an [`Entry`]; what only one of them has is added to its spec.
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use kube_core::ObjectMeta;
+use serde_json::Value;
 use windlass_api::cluster::{
-    DeletionTimeouts, MachineDeployment, MachineDeploymentClass, MachineDeploymentTopology, MachinePool,
-    MachinePoolClass, MachinePoolTopology, OrderedDeletionSpec, TemplateMeta, Topology,
+    Bootstrap, ClusterVariable, DeletionOrderSpec, DeletionTimeouts, MachineDeployment,
+    MachineDeploymentClass, MachineDeploymentRemediationSpec, MachineDeploymentRolloutSpec,
+    MachineDeploymentSpec, MachineDeploymentTopology, MachinePool, MachinePoolSpec, MachinePoolTopology,
+    MachineSpec, MachineTaint, MachineTemplateSpec, OrderedDeletionSpec, TemplateMeta, Topology,
 };
-use windlass_api::names::{
-    DEFER_UPGRADE_ANNOTATION, HOLD_UPGRADE_SEQUENCE_ANNOTATION, TOPOLOGY_DEPLOYMENT_NAME_LABEL,
-    TOPOLOGY_POOL_NAME_LABEL,
-};
+use windlass_api::names::{DEFER_UPGRADE_ANNOTATION, HOLD_UPGRADE_SEQUENCE_ANNOTATION};
 use windlass_version::Version;
 
 use super::clone::{self, Identity};
-use super::control_plane::{first_of, object, set_machine_fields, set_timeouts};
+use super::control_plane::{first_of, timeouts};
 use super::templates::{Asked, Part, Pass};
-use super::{BuildError, DesiredGroup, GroupNames, Inputs, Names, health_check, merged, reference};
-use crate::topology::observed::GroupKind;
+use super::{
+    BuildError, DesiredGroup, DesiredWorkers, GroupNames, Inputs, health_check, match_labels, merged,
+    reference,
+};
+use crate::topology::observed::WorkerKind;
 use crate::topology::patches::{Builtins, GroupBuiltins};
 
 pub(super) fn build(
@@ -40,114 +45,61 @@ fn machine_deployment(
     entry: &MachineDeploymentTopology,
     pass: &mut Pass<'_>,
 ) -> Result<DesiredGroup, BuildError> {
-    let class = &inputs.blueprint.class;
-    let classes = &class.spec.workers.machine_deployments;
-    let unknown = || unknown_class("machineDeployments", &entry.name, &entry.class);
-    let entry_class = classes.iter().find(|class| class.class == entry.class).ok_or_else(unknown)?;
-    let blueprint = inputs.blueprint.machine_deployments.get(&entry.class).ok_or_else(unknown)?;
-    let metadata = without_markers(merged(&entry_class.metadata, &entry.metadata));
-    let labels = labels(inputs, &metadata, TOPOLOGY_DEPLOYMENT_NAME_LABEL, &entry.name);
-    let none = GroupNames::default();
-    let current = inputs.current.machine_deployments.get(&entry.name).unwrap_or(&none);
-    let group = GroupParts::named(
-        current,
-        &entry_class.naming.template,
-        GroupKind::MachineDeployment,
-        &entry.name,
-        &mut pass.names,
-    )?;
-    let version = version_of(inputs, GroupKind::MachineDeployment, &entry.name);
-
-    let builtin = Builtins::new(inputs.cluster).of_machine_deployment(
-        group.builtins(version, entry.replicas, &metadata),
-        &entry.name,
-        &entry.class,
-        &group.bootstrap,
-    );
-    let identity = |name: &str| Identity {
-        namespace: inputs.namespace(),
-        name: name.to_owned(),
-        labels: system_labels(inputs, TOPOLOGY_DEPLOYMENT_NAME_LABEL, &entry.name),
-        annotations: BTreeMap::new(),
-        owner: Some(inputs.owner()),
+    let kind = WorkerKind::MachineDeployment;
+    let classes = &inputs.blueprint.class.spec.workers.machine_deployments;
+    let class = classes.iter().find(|class| class.class == entry.class);
+    let class = class.ok_or_else(|| unknown_class(kind, &entry.name, &entry.class))?;
+    let common = Entry {
+        kind,
+        name: &entry.name,
+        class: &entry.class,
+        metadata: merged(&class.metadata, &entry.metadata),
+        naming: &class.naming.template,
+        replicas: entry.replicas,
+        overrides: &entry.variables.overrides,
+        min_ready_seconds: entry.min_ready_seconds.or(class.min_ready_seconds),
+        taints: first_of(&entry.taints, &class.taints),
+        deletion: timeouts(&timeouts_of(&entry.deletion), &timeouts_of(&class.deletion)),
     };
-    let mut template = |template: &Value, field_path: &str| {
-        pass.template(Asked {
-            part: Part::MachineDeployment(entry.class.clone()),
-            holder: inputs.holder(
-                MachineDeployment::API_VERSION,
-                MachineDeployment::KIND,
-                &group.object,
-                field_path,
-            ),
-            template,
-            overrides: &entry.variables.overrides,
-            builtin: &builtin,
-        })
+    let Parts { metadata, mut template, bootstrap, infrastructure } = common.build(inputs, pass)?;
+    let domain = if entry.failure_domain.is_empty() { &class.failure_domain } else { &entry.failure_domain };
+    template.spec.failure_domain.clone_from(domain);
+    template.spec.readiness_gates = first_of(&entry.readiness_gates, &class.readiness_gates).to_vec();
+    let health_check = health_check::of_machine_deployment(inputs, class, entry, &metadata);
+    let max_in_flight =
+        health_check::definition(class, entry).and_then(|(_, remediation)| remediation.max_in_flight.clone());
+    let spec = MachineDeploymentSpec {
+        cluster_name: inputs.cluster_name().to_owned(),
+        replicas: entry.replicas,
+        rollout: rollout(entry, class),
+        selector: match_labels(common.system_labels(inputs)),
+        template,
+        remediation: MachineDeploymentRemediationSpec { max_in_flight },
+        deletion: DeletionOrderSpec {
+            order: entry.deletion.order.as_ref().or(class.deletion.order.as_ref()).cloned(),
+        },
+        ..MachineDeploymentSpec::default()
     };
-    let bootstrap = template(&blueprint.bootstrap, "spec.template.spec.bootstrap.configRef");
-    let infrastructure = template(&blueprint.infrastructure, "spec.template.spec.infrastructureRef");
-    let bootstrap = clone::template(&bootstrap, identity(&group.bootstrap));
-    let infrastructure = clone::template(&infrastructure, identity(&group.infrastructure));
-
-    let mut spec = json!({
-        "clusterName": inputs.cluster_name(),
-        "selector": {"matchLabels": system_labels(inputs, TOPOLOGY_DEPLOYMENT_NAME_LABEL, &entry.name)},
-        "template": machine_template(inputs, &metadata, &labels, version, &bootstrap, &infrastructure),
-    });
-    set_deployment_fields(&mut spec, entry, entry_class);
-    let object = json!({
-        "apiVersion": MachineDeployment::API_VERSION,
-        "kind": MachineDeployment::KIND,
-        "metadata": group_metadata(inputs, &group.object, &labels, &metadata),
-        "spec": spec,
-    });
-    let health_check = health_check::of_machine_deployment(inputs, entry_class, entry, &object);
-    Ok(DesiredGroup { topology_name: entry.name.clone(), object, bootstrap, infrastructure, health_check })
+    let object = Box::new(MachineDeployment { metadata, spec, ..MachineDeployment::default() });
+    Ok(DesiredGroup {
+        topology_name: entry.name.clone(),
+        workers: DesiredWorkers::MachineDeployment { object, health_check },
+        bootstrap,
+        infrastructure,
+    })
 }
 
-fn set_deployment_fields(
-    spec: &mut Value,
+/// What the topology says about rollouts replaces all that the class says.
+fn rollout(
     entry: &MachineDeploymentTopology,
     class: &MachineDeploymentClass,
-) {
-    if let Some(replicas) = entry.replicas {
-        spec["replicas"] = json!(replicas);
-    }
-    // What the topology says about rollouts replaces all that the class says.
-    if entry.rollout != Default::default() {
-        spec["rollout"] = json!(entry.rollout);
-    } else if class.rollout != Default::default() {
-        spec["rollout"] = json!(class.rollout);
-    }
-    if let Some(order) = entry.deletion.order.as_ref().or(class.deletion.order.as_ref()) {
-        spec["deletion"] = json!({"order": order});
-    }
-    if let Some((_, remediation)) = health_check::definition(class, entry)
-        && let Some(limit) = &remediation.max_in_flight
-    {
-        spec["remediation"] = json!({"maxInFlight": limit});
-    }
-    let machine = object(spec, &["template", "spec"]);
-    let domain = if entry.failure_domain.is_empty() { &class.failure_domain } else { &entry.failure_domain };
-    if !domain.is_empty() {
-        machine.insert("failureDomain".to_owned(), json!(domain));
-    }
-    if let Some(seconds) = entry.min_ready_seconds.or(class.min_ready_seconds) {
-        machine.insert("minReadySeconds".to_owned(), json!(seconds));
-    }
-    let gates = first_of(&entry.readiness_gates, &class.readiness_gates);
-    set_machine_fields(machine, gates, first_of(&entry.taints, &class.taints));
-    let path = ["template", "spec", "deletion"];
-    set_timeouts(spec, &path, &timeouts(&entry.deletion), &timeouts(&class.deletion));
-}
-
-fn timeouts(deletion: &OrderedDeletionSpec) -> DeletionTimeouts {
-    DeletionTimeouts {
-        node_drain_timeout_seconds: deletion.node_drain_timeout_seconds,
-        node_volume_detach_timeout_seconds: deletion.node_volume_detach_timeout_seconds,
-        node_deletion_timeout_seconds: deletion.node_deletion_timeout_seconds,
-    }
+) -> MachineDeploymentRolloutSpec {
+    let (after, strategy) = if entry.rollout == Default::default() {
+        (None, &class.rollout.strategy)
+    } else {
+        (entry.rollout.after.clone(), &entry.rollout.strategy)
+    };
+    MachineDeploymentRolloutSpec { after, strategy: strategy.clone().unwrap_or_default() }
 }
 
 fn machine_pool(
@@ -155,201 +107,182 @@ fn machine_pool(
     entry: &MachinePoolTopology,
     pass: &mut Pass<'_>,
 ) -> Result<DesiredGroup, BuildError> {
-    let class = &inputs.blueprint.class;
-    let classes = &class.spec.workers.machine_pools;
-    let unknown = || unknown_class("machinePools", &entry.name, &entry.class);
-    let entry_class = classes.iter().find(|class| class.class == entry.class).ok_or_else(unknown)?;
-    let blueprint = inputs.blueprint.machine_pools.get(&entry.class).ok_or_else(unknown)?;
-    let metadata = without_markers(merged(&entry_class.metadata, &entry.metadata));
-    let labels = labels(inputs, &metadata, TOPOLOGY_POOL_NAME_LABEL, &entry.name);
-    let none = GroupNames::default();
-    let current = inputs.current.machine_pools.get(&entry.name).unwrap_or(&none);
-    let group = GroupParts::named(
-        current,
-        &entry_class.naming.template,
-        GroupKind::MachinePool,
-        &entry.name,
-        &mut pass.names,
-    )?;
-    let version = version_of(inputs, GroupKind::MachinePool, &entry.name);
-
-    let builtin = Builtins::new(inputs.cluster).of_machine_pool(
-        group.builtins(version, entry.replicas, &metadata),
-        &entry.name,
-        &entry.class,
-        &group.bootstrap,
-    );
-    // A pool has objects, not templates: they are changed in place, never replaced.
-    let identity = |name: &str| Identity {
-        namespace: inputs.namespace(),
-        name: name.to_owned(),
-        labels: labels.clone(),
-        annotations: BTreeMap::new(),
-        owner: Some(inputs.owner()),
+    let kind = WorkerKind::MachinePool;
+    let classes = &inputs.blueprint.class.spec.workers.machine_pools;
+    let class = classes.iter().find(|class| class.class == entry.class);
+    let class = class.ok_or_else(|| unknown_class(kind, &entry.name, &entry.class))?;
+    let common = Entry {
+        kind,
+        name: &entry.name,
+        class: &entry.class,
+        metadata: merged(&class.metadata, &entry.metadata),
+        naming: &class.naming.template,
+        replicas: entry.replicas,
+        overrides: &entry.variables.overrides,
+        min_ready_seconds: entry.min_ready_seconds.or(class.min_ready_seconds),
+        taints: first_of(&entry.taints, &class.taints),
+        deletion: timeouts(&entry.deletion, &class.deletion),
     };
-    let mut template = |template: &Value, field_path: &str| {
-        pass.template(Asked {
-            part: Part::MachinePool(entry.class.clone()),
-            holder: inputs.holder(MachinePool::API_VERSION, MachinePool::KIND, &group.object, field_path),
-            template,
-            overrides: &entry.variables.overrides,
-            builtin: &builtin,
-        })
+    let Parts { metadata, template, bootstrap, infrastructure } = common.build(inputs, pass)?;
+    let spec = MachinePoolSpec {
+        cluster_name: inputs.cluster_name().to_owned(),
+        replicas: entry.replicas,
+        template,
+        failure_domains: first_of(&entry.failure_domains, &class.failure_domains).to_vec(),
+        ..MachinePoolSpec::default()
     };
-    let bootstrap = template(&blueprint.bootstrap, "spec.template.spec.bootstrap.configRef");
-    let infrastructure = template(&blueprint.infrastructure, "spec.template.spec.infrastructureRef");
-    let bootstrap = clone::object(&bootstrap, identity(&group.bootstrap));
-    let infrastructure = clone::object(&infrastructure, identity(&group.infrastructure));
-
-    let mut spec = json!({
-        "clusterName": inputs.cluster_name(),
-        "template": machine_template(inputs, &metadata, &labels, version, &bootstrap, &infrastructure),
-    });
-    set_pool_fields(&mut spec, entry, entry_class);
-    let object = json!({
-        "apiVersion": MachinePool::API_VERSION,
-        "kind": MachinePool::KIND,
-        "metadata": group_metadata(inputs, &group.object, &labels, &metadata),
-        "spec": spec,
-    });
+    let object = Box::new(MachinePool { metadata, spec, ..MachinePool::default() });
     Ok(DesiredGroup {
         topology_name: entry.name.clone(),
-        object,
+        workers: DesiredWorkers::MachinePool(object),
         bootstrap,
         infrastructure,
-        health_check: None,
     })
 }
 
-fn set_pool_fields(spec: &mut Value, entry: &MachinePoolTopology, class: &MachinePoolClass) {
-    if let Some(replicas) = entry.replicas {
-        spec["replicas"] = json!(replicas);
-    }
-    let domains = first_of(&entry.failure_domains, &class.failure_domains);
-    if !domains.is_empty() {
-        spec["failureDomains"] = json!(domains);
-    }
-    let machine = object(spec, &["template", "spec"]);
-    if let Some(seconds) = entry.min_ready_seconds.or(class.min_ready_seconds) {
-        machine.insert("minReadySeconds".to_owned(), json!(seconds));
-    }
-    set_machine_fields(machine, &[], first_of(&entry.taints, &class.taints));
-    set_timeouts(spec, &["template", "spec", "deletion"], &entry.deletion, &class.deletion);
+/// What an entry of the topology says that both kinds of workers have, with what its class says where it is silent.
+struct Entry<'a> {
+    kind: WorkerKind,
+    name: &'a str,
+    class: &'a str,
+    metadata: TemplateMeta,
+    naming: &'a str,
+    replicas: Option<i32>,
+    overrides: &'a [ClusterVariable],
+    min_ready_seconds: Option<i32>,
+    taints: &'a [MachineTaint],
+    deletion: DeletionTimeouts,
 }
 
-/// The names of a group's objects.
-struct GroupParts {
-    object: String,
-    bootstrap: String,
-    infrastructure: String,
+/// What is made of an entry of either kind.
+struct Parts {
+    metadata: ObjectMeta,
+    template: MachineTemplateSpec,
+    bootstrap: Value,
+    infrastructure: Value,
 }
 
-impl GroupParts {
-    fn named(
-        current: &GroupNames,
-        template: &str,
-        kind: GroupKind,
-        topology_name: &str,
-        names: &mut Names<'_>,
-    ) -> Result<Self, BuildError> {
-        let key = match kind {
-            GroupKind::MachineDeployment => "machineDeployment",
-            GroupKind::MachinePool => "machinePool",
+impl Entry<'_> {
+    fn build(&self, inputs: Inputs<'_>, pass: &mut Pass<'_>) -> Result<Parts, BuildError> {
+        let key = (self.kind, self.class.to_owned());
+        let unknown = || unknown_class(self.kind, self.name, self.class);
+        let blueprint = inputs.blueprint.workers.get(&key).ok_or_else(unknown)?;
+        let metadata = without_markers(&self.metadata);
+        let labels: BTreeMap<String, String> =
+            metadata.labels.clone().into_iter().chain(self.system_labels(inputs)).collect();
+
+        let none = GroupNames::default();
+        let current = inputs.current.workers.get(&(self.kind, self.name.to_owned())).unwrap_or(&none);
+        let mut named = |current: &Option<String>, template: &str| {
+            pass.names.of_group(current.as_ref(), template, self.kind, self.name)
         };
-        Ok(Self {
-            object: names.of_group(current.object.as_ref(), template, key, topology_name)?,
-            bootstrap: names.of_group(current.bootstrap.as_ref(), "", key, topology_name)?,
-            infrastructure: names.of_group(current.infrastructure.as_ref(), "", key, topology_name)?,
-        })
+        let name = named(&current.object, self.naming)?;
+        let bootstrap_name = named(&current.bootstrap, "")?;
+        let infrastructure_name = named(&current.infrastructure, "")?;
+
+        let version = self.version(inputs);
+        let builtin = Builtins::new(inputs.cluster).of_workers(
+            self.kind,
+            GroupBuiltins {
+                version,
+                name: &name,
+                replicas: self.replicas,
+                metadata: &metadata,
+                infrastructure_name: Some(&infrastructure_name),
+            },
+            self.name,
+            self.class,
+            &bootstrap_name,
+        );
+        let mut cloned = |template: &Value, field: &str, object_name: String| {
+            let template = pass.template(Asked {
+                part: Part::Workers(self.kind, self.class.to_owned()),
+                // Both kinds are of one group and version.
+                holder: inputs.holder(
+                    MachineDeployment::API_VERSION,
+                    self.kind.name(),
+                    &name,
+                    &format!("spec.template.spec.{field}"),
+                ),
+                template,
+                overrides: self.overrides,
+                builtin: &builtin,
+            });
+            let identity = |labels| Identity {
+                namespace: inputs.namespace(),
+                name: object_name,
+                labels,
+                annotations: BTreeMap::new(),
+                owner: Some(inputs.owner()),
+            };
+            match self.kind {
+                WorkerKind::MachineDeployment => {
+                    clone::template(&template, identity(self.system_labels(inputs)))
+                }
+                // A pool has objects, not templates: they are changed in place, never replaced.
+                WorkerKind::MachinePool => clone::object(&template, identity(labels.clone())),
+            }
+        };
+        let bootstrap = cloned(&blueprint.bootstrap, "bootstrap.configRef", bootstrap_name);
+        let infrastructure = cloned(&blueprint.infrastructure, "infrastructureRef", infrastructure_name);
+
+        let spec = MachineSpec {
+            cluster_name: inputs.cluster_name().to_owned(),
+            bootstrap: Bootstrap { config_ref: Some(reference(&bootstrap)), ..Bootstrap::default() },
+            infrastructure_ref: reference(&infrastructure),
+            version: version.to_string(),
+            min_ready_seconds: self.min_ready_seconds,
+            deletion: self.deletion,
+            taints: self.taints.to_vec(),
+            ..MachineSpec::default()
+        };
+        let template = MachineTemplateSpec {
+            metadata: TemplateMeta { labels: labels.clone(), annotations: metadata.annotations.clone() },
+            spec,
+        };
+        let metadata = ObjectMeta {
+            labels: Some(labels),
+            annotations: Some(metadata.annotations).filter(|annotations| !annotations.is_empty()),
+            ..inputs.metadata(name)
+        };
+        Ok(Parts { metadata, template, bootstrap, infrastructure })
     }
 
-    fn builtins<'a>(
-        &'a self,
-        version: &'a Version,
-        replicas: Option<i32>,
-        metadata: &'a TemplateMeta,
-    ) -> GroupBuiltins<'a> {
-        GroupBuiltins {
-            version,
-            name: &self.object,
-            replicas,
-            metadata,
-            infrastructure_name: Some(&self.infrastructure),
-        }
+    /// The labels by which the objects of the entry are found.
+    fn system_labels(&self, inputs: Inputs<'_>) -> BTreeMap<String, String> {
+        let mut labels = inputs.labels();
+        labels.insert(self.kind.entry_label().to_owned(), self.name.to_owned());
+        labels
+    }
+
+    /// The version that was decided for the entry. The decision covers every entry of the topology.
+    fn version<'a>(&self, inputs: Inputs<'a>) -> &'a Version {
+        let decisions = &inputs.decision.workers;
+        let decided =
+            decisions.iter().find(|group| group.id.kind == self.kind && group.topology_name == self.name);
+        decided.map_or(&inputs.decision.control_plane.version, |group| &group.version)
     }
 }
 
-fn machine_template(
-    inputs: Inputs<'_>,
-    metadata: &TemplateMeta,
-    labels: &BTreeMap<String, String>,
-    version: &Version,
-    bootstrap: &Value,
-    infrastructure: &Value,
-) -> Value {
-    let mut template = json!({
-        "metadata": {"labels": labels},
-        "spec": {
-            "clusterName": inputs.cluster_name(),
-            "version": version.to_string(),
-            "bootstrap": {"configRef": reference(bootstrap)},
-            "infrastructureRef": reference(infrastructure),
-        },
-    });
-    if !metadata.annotations.is_empty() {
-        template["metadata"]["annotations"] = json!(metadata.annotations);
+fn timeouts_of(deletion: &OrderedDeletionSpec) -> DeletionTimeouts {
+    DeletionTimeouts {
+        node_drain_timeout_seconds: deletion.node_drain_timeout_seconds,
+        node_volume_detach_timeout_seconds: deletion.node_volume_detach_timeout_seconds,
+        node_deletion_timeout_seconds: deletion.node_deletion_timeout_seconds,
     }
-    template
-}
-
-fn group_metadata(
-    inputs: Inputs<'_>,
-    name: &str,
-    labels: &BTreeMap<String, String>,
-    metadata: &TemplateMeta,
-) -> Value {
-    let mut object = json!({
-        "namespace": inputs.namespace(),
-        "name": name,
-        "labels": labels,
-        "ownerReferences": [inputs.owner()],
-    });
-    if !metadata.annotations.is_empty() {
-        object["annotations"] = json!(metadata.annotations);
-    }
-    object
-}
-
-/// The version that was decided for a group. The decision covers every entry of the topology.
-fn version_of<'a>(inputs: Inputs<'a>, kind: GroupKind, topology_name: &str) -> &'a Version {
-    let decisions = &inputs.decision.workers;
-    let decided =
-        decisions.iter().find(|group| group.id.kind == kind && group.topology_name == topology_name);
-    decided.map_or(&inputs.decision.control_plane.version, |group| &group.version)
-}
-
-fn labels(inputs: Inputs<'_>, metadata: &TemplateMeta, key: &str, name: &str) -> BTreeMap<String, String> {
-    let mut labels = metadata.labels.clone();
-    labels.extend(system_labels(inputs, key, name));
-    labels
-}
-
-fn system_labels(inputs: Inputs<'_>, key: &str, name: &str) -> BTreeMap<String, String> {
-    let mut labels = inputs.labels();
-    labels.insert(key.to_owned(), name.to_owned());
-    labels
 }
 
 /// What an entry says about the order of upgrades is for the topology alone.
-fn without_markers(mut metadata: TemplateMeta) -> TemplateMeta {
+fn without_markers(metadata: &TemplateMeta) -> TemplateMeta {
+    let mut metadata = metadata.clone();
     metadata.annotations.remove(DEFER_UPGRADE_ANNOTATION);
     metadata.annotations.remove(HOLD_UPGRADE_SEQUENCE_ANNOTATION);
     metadata
 }
 
-fn unknown_class(list: &str, name: &str, class: &str) -> BuildError {
+fn unknown_class(kind: WorkerKind, name: &str, class: &str) -> BuildError {
     BuildError::UnknownClass {
-        field: format!("spec.topology.workers.{list}[{name}].class"),
+        field: format!("spec.topology.workers.{}s[{name}].class", kind.field()),
         class: class.to_owned(),
     }
 }

@@ -4,6 +4,8 @@ use serde_json::{Map, Value, json};
 use windlass_api::cluster::{Cluster, ClusterNetwork, NetworkRanges, TemplateMeta};
 use windlass_version::Version;
 
+use crate::topology::observed::WorkerKind;
+
 /// Makes the built-in variables of one Cluster.
 ///
 /// During a chained upgrade `builtin.cluster.topology.version` is the final version, while those of the control plane
@@ -72,26 +74,23 @@ impl<'a> Builtins<'a> {
         self.with("controlPlane", fields)
     }
 
-    /// For templates of a MachineDeployment.
-    pub fn of_machine_deployment(
+    /// For templates of a worker group.
+    pub fn of_workers(
         &self,
+        kind: WorkerKind,
         group: GroupBuiltins<'_>,
         topology_name: &str,
         class: &str,
         bootstrap_name: &str,
     ) -> Value {
-        self.with("machineDeployment", workers(group, topology_name, class, bootstrap_name))
-    }
-
-    /// For templates of a MachinePool.
-    pub fn of_machine_pool(
-        &self,
-        group: GroupBuiltins<'_>,
-        topology_name: &str,
-        class: &str,
-        bootstrap_name: &str,
-    ) -> Value {
-        self.with("machinePool", workers(group, topology_name, class, bootstrap_name))
+        let mut fields = fields(group);
+        fields["topologyName"] = json!(topology_name);
+        fields["class"] = json!(class);
+        fields["bootstrap"] = json!({"configRef": {"name": bootstrap_name}});
+        if let Some(name) = group.infrastructure_name {
+            fields["infrastructureRef"] = json!({"name": name});
+        }
+        self.with(kind.field(), fields)
     }
 
     fn with(&self, part: &str, fields: Value) -> Value {
@@ -99,17 +98,6 @@ impl<'a> Builtins<'a> {
         all[part] = fields;
         all
     }
-}
-
-fn workers(group: GroupBuiltins<'_>, topology_name: &str, class: &str, bootstrap_name: &str) -> Value {
-    let mut fields = fields(group);
-    fields["topologyName"] = json!(topology_name);
-    fields["class"] = json!(class);
-    fields["bootstrap"] = json!({"configRef": {"name": bootstrap_name}});
-    if let Some(name) = group.infrastructure_name {
-        fields["infrastructureRef"] = json!({"name": name});
-    }
-    fields
 }
 
 fn fields(group: GroupBuiltins<'_>) -> Value {

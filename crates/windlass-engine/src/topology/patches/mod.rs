@@ -4,15 +4,14 @@
 //! extension's. Whatever the topology itself decides is set afterwards and wins.
 
 mod builtin;
-mod json_patch;
 mod variables;
 
 use serde_json::{Map, Value};
 use windlass_api::cluster::{ClusterClassPatch, JsonPatchOperation, PatchDefinition, PatchSelectorMatch};
+use windlass_gotemplate::{MissingKey, TemplateError};
+use windlass_patch::{Dialect, JsonPatch, JsonPatchError, Operation};
 
-use super::gotemplate::{self, MissingKey, TemplateError};
 pub use builtin::{Builtins, GroupBuiltins};
-pub use json_patch::{JsonPatchError, Operation, apply};
 pub use variables::{VariableError, lookup, values_for};
 
 /// Where in a class a template stands. Decides which patches are for it.
@@ -107,7 +106,8 @@ pub fn apply_inline_patch(
     let mut patched = template.clone();
     for definition in selected {
         let operations = operations(patch, definition, variables, &data)?;
-        apply(&mut patched, &operations).map_err(|error| {
+        let operations = JsonPatch::new(Dialect::ClusterApi, operations);
+        patched = operations.apply(&patched).map_err(|error| {
             Box::new(PatchError::Apply {
                 patch: patch.name.clone(),
                 kind: text(template, "/kind").to_owned(),
@@ -127,7 +127,7 @@ fn is_enabled(patch: &ClusterClassPatch, data: &Value) -> Result<bool, Box<Patch
     if patch.enabled_if.is_empty() {
         return Ok(true);
     }
-    let rendered = gotemplate::render(&patch.enabled_if, data, MissingKey::NoValue)
+    let rendered = windlass_gotemplate::render(&patch.enabled_if, data, MissingKey::NoValue)
         .map_err(|error| Box::new(PatchError::EnabledIf { patch: patch.name.clone(), error }))?;
     Ok(rendered.trim() == "true")
 }
@@ -196,7 +196,7 @@ fn operations(
 }
 
 fn rendered(template: &str, data: &Value) -> Result<Value, ValueError> {
-    let text = gotemplate::render(template, data, MissingKey::NoValue)?;
+    let text = windlass_gotemplate::render(template, data, MissingKey::NoValue)?;
     serde_saphyr::from_str(&text).map_err(|error| ValueError::Yaml(error.to_string()))
 }
 
@@ -330,7 +330,7 @@ mod tests {
             (
                 json!([{"op": "add", "path": "/spec/none/x", "value": 1}]),
                 json!({}),
-                "patch \"p\" of DevMachineTemplate worker: add /spec/none/x: there is no \"none\"",
+                "patch \"p\" of DevMachineTemplate worker: operation at index 0 (add \"/spec/none/x\"): there is no field \"none\"",
             ),
             (
                 json!([{"op": "add", "path": "/spec/x", "valueFrom": {"variable": "cidr"}}]),
@@ -340,7 +340,7 @@ mod tests {
             (
                 json!([{"op": "add", "path": "/spec/x", "value": 1}]),
                 json!({"enabledIf": "{{ boom }}"}),
-                "patch \"p\": enabledIf: template: function \"boom\" does not exist",
+                "patch \"p\": enabledIf: template, line 1: function \"boom\" does not exist",
             ),
         ] {
             let class = class(json!([patch(steps, extra)]));

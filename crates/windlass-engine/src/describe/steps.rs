@@ -1,0 +1,234 @@
+//! The plan of an upgrade that is under way: what is done, what is running, what is to come.
+
+use serde::Serialize;
+use windlass_api::cluster::{Machine, MachineDeployment, MachinePool, MachinesStatus};
+use windlass_api::conditions::TOPOLOGY_RECONCILED;
+use windlass_api::hooks::Hook;
+use windlass_api::names::{
+    PENDING_HOOKS_ANNOTATION, TOPOLOGY_DEPLOYMENT_NAME_LABEL, TOPOLOGY_POOL_NAME_LABEL,
+    UPGRADE_STEP_ANNOTATION,
+};
+
+use super::{Described, VersionChange, version_of};
+use crate::condition;
+use crate::contract::{self, Contract};
+use crate::topology::PendingHooks;
+
+/// An upgrade that is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UpgradeDescription {
+    /// The version that the control plane came from, if events still tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The version that everything goes to.
+    pub to: String,
+    /// The step that the control plane takes or took last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The steps in their order. Those before the last that is done are known as long as the API keeps events.
+    pub steps: Vec<StepDescription>,
+}
+
+/// One step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepDescription {
+    /// How far it is.
+    pub state: StepState,
+    /// What takes it: `control plane`, `workers`, or the kind and name of a worker group.
+    pub part: String,
+    /// The version that it leads to.
+    pub version: String,
+    /// How many machines have that version, while it is running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machines_done: Option<usize>,
+    /// How many machines there are, while it is running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machines: Option<usize>,
+}
+
+/// How far a step is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StepState {
+    /// All machines have the version.
+    Done,
+    /// Some do.
+    Running,
+    /// It waits for its turn.
+    ToCome,
+}
+
+impl UpgradeDescription {
+    /// The upgrade of a Cluster, if one is under way.
+    pub(super) fn of(objects: Described<'_>) -> Option<Self> {
+        let cluster = objects.cluster;
+        let to = cluster.spec.topology.as_ref()?.version.clone();
+        let annotations = cluster.metadata.annotations.as_ref();
+        let annotation = |key: &str| annotations.and_then(|all| all.get(key));
+        let pending = PendingHooks::parse(annotation(PENDING_HOOKS_ANNOTATION).map(String::as_str));
+        let step = annotation(UPGRADE_STEP_ANNOTATION).cloned();
+        let control_plane = plan(cluster.status.control_plane.as_ref());
+        let workers = plan(cluster.status.workers.as_ref());
+        let is_under_way = step.is_some()
+            || !control_plane.is_empty()
+            || !workers.is_empty()
+            || pending.contains(Hook::AfterClusterUpgrade);
+        let history = history(objects);
+        let from = history.iter().find(|change| is_control_plane(objects, change));
+        let from = from.map(|change| change.from.clone());
+        let steps = || steps(objects, &history, &control_plane, &workers);
+        is_under_way.then(|| Self { steps: steps(), from, to, step })
+    }
+}
+
+/// The versions that remain.
+fn plan(status: Option<&MachinesStatus>) -> Vec<String> {
+    status.into_iter().flat_map(|status| &status.upgrade_plan).map(|step| step.version.clone()).collect()
+}
+
+/// Changes of versions since the upgrade began, in their order. It began when the topology was last found not to be as it
+/// should: that is so until it is over.
+fn history(objects: Described<'_>) -> Vec<&VersionChange> {
+    /// Events are told in whole seconds.
+    const SLACK_SECONDS: i64 = 1;
+    let conditions = &objects.cluster.status.conditions;
+    let topology = condition::find(conditions, TOPOLOGY_RECONCILED).filter(|found| found.status != "True");
+    let Some(begun) = topology.map(|found| found.last_transition_time.0.as_second()) else {
+        return Vec::new();
+    };
+    let changes = objects.version_changes.iter();
+    let mut changes: Vec<&VersionChange> =
+        changes.filter(|change| change.at.as_second() >= begun - SLACK_SECONDS).collect();
+    changes.sort_by_key(|change| change.at);
+    changes
+}
+
+fn is_control_plane(objects: Described<'_>, change: &VersionChange) -> bool {
+    let reference = objects.cluster.spec.control_plane_ref.as_ref();
+    reference.is_some_and(|reference| reference.kind == change.kind && reference.name == change.name)
+}
+
+/// Steps that are over: the control plane is not at their version any more.
+fn over(
+    objects: Described<'_>,
+    history: &[&VersionChange],
+    current: Option<&String>,
+    groups: &[Group],
+) -> Vec<StepDescription> {
+    let part = |change: &VersionChange| match () {
+        () if is_control_plane(objects, change) => "control plane".to_owned(),
+        () => {
+            let group = groups.iter().find(|group| group.kind == change.kind && group.name == change.name);
+            group.map_or_else(|| format!("{} {}", change.kind, change.name), |group| group.part.clone())
+        }
+    };
+    let over = history.iter().filter(|change| Some(&change.to) != current);
+    over.map(|change| StepDescription { state: StepState::Done, ..to_come(part(change), &change.to) })
+        .collect()
+}
+
+fn steps(
+    objects: Described<'_>,
+    history: &[&VersionChange],
+    control_plane: &[String],
+    workers: &[String],
+) -> Vec<StepDescription> {
+    let read = objects.control_plane.map(|found| contract::control_plane(found, Contract::V1Beta2));
+    let current = read.and_then(|read| read.version);
+    let groups = groups(objects);
+    let mut steps = over(objects, history, current.as_ref(), &groups);
+    if let Some(current) = &current {
+        let (done, all) = counted(&objects.control_plane_machines(), current);
+        steps.push(taken("control plane".to_owned(), current, done, all));
+        for group in groups.iter().filter(|group| &group.version == current) {
+            steps.push(taken(group.part.clone(), current, group.done, group.all));
+        }
+        steps.extend(workers_to_come(current, workers, &groups));
+    }
+    for version in control_plane.iter().filter(|version| Some(*version) != current.as_ref()) {
+        steps.push(to_come("control plane".to_owned(), version));
+        steps.extend(workers_to_come(version, workers, &groups));
+    }
+    steps
+}
+
+struct Group {
+    kind: &'static str,
+    name: String,
+    part: String,
+    version: String,
+    done: usize,
+    all: usize,
+}
+
+fn groups(objects: Described<'_>) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for group in objects.my_deployments() {
+        let labels = group.metadata.labels.as_ref();
+        let entry = labels.and_then(|labels| labels.get(TOPOLOGY_DEPLOYMENT_NAME_LABEL));
+        let object = group.metadata.name.clone().unwrap_or_default();
+        let name = entry.unwrap_or(&object);
+        let version = group.spec.template.spec.version.clone();
+        let (done, all) = counted(&objects.machines_of(group), &version);
+        let (kind, part) = (MachineDeployment::KIND, format!("{} {name}", MachineDeployment::KIND));
+        groups.push(Group { kind, part, name: object, version, done, all });
+    }
+    for pool in objects.my_pools() {
+        let labels = pool.metadata.labels.as_ref();
+        let entry = labels.and_then(|labels| labels.get(TOPOLOGY_POOL_NAME_LABEL));
+        let object = pool.metadata.name.clone().unwrap_or_default();
+        let (kind, part) = (MachinePool::KIND, format!("{} {}", MachinePool::KIND, entry.unwrap_or(&object)));
+        let version = pool.spec.template.spec.version.clone();
+        let mut group = Group { kind, part, name: object, version, done: 0, all: 0 };
+        for running in &pool.status.versions {
+            let count = running.replicas.and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
+            group.all += count;
+            group.done += if running.version == group.version { count } else { 0 };
+        }
+        groups.push(group);
+    }
+    groups.sort_by(|a, b| a.part.cmp(&b.part));
+    groups
+}
+
+fn counted(machines: &[&Machine], version: &str) -> (usize, usize) {
+    (machines.iter().filter(|machine| version_of(machine) == version).count(), machines.len())
+}
+
+/// A step that was begun: it is done when all machines have the version.
+fn taken(part: String, version: &str, done: usize, all: usize) -> StepDescription {
+    let is_running = done < all;
+    StepDescription {
+        state: if is_running { StepState::Running } else { StepState::Done },
+        part,
+        version: version.to_owned(),
+        machines_done: is_running.then_some(done),
+        machines: is_running.then_some(all),
+    }
+}
+
+fn to_come(part: String, version: &str) -> StepDescription {
+    StepDescription {
+        state: StepState::ToCome,
+        part,
+        version: version.to_owned(),
+        machines_done: None,
+        machines: None,
+    }
+}
+
+/// The groups that go to a version and have not begun, if workers stop there.
+fn workers_to_come(version: &str, workers: &[String], groups: &[Group]) -> Option<StepDescription> {
+    if !workers.iter().any(|stop| stop == version) {
+        return None;
+    }
+    let waiting: Vec<&str> =
+        groups.iter().filter(|group| group.version != version).map(|group| group.part.as_str()).collect();
+    match waiting.as_slice() {
+        [] => None,
+        _ if waiting.len() == groups.len() => Some(to_come("workers".to_owned(), version)),
+        some => Some(to_come(some.join(", "), version)),
+    }
+}

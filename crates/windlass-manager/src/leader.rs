@@ -1,0 +1,274 @@
+//! Leader election: of several processes, the one that holds a Lease acts.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{Api, ObjectMeta, PostParams};
+use kube::{Client, ResourceExt};
+use tokio::time::{Instant, sleep};
+use windlass_runtime::describe_error;
+
+/// How a Lease is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaderOptions {
+    /// Namespace of the Lease.
+    pub namespace: String,
+    /// Name of the Lease.
+    pub name: String,
+    /// Who we are; another in every process.
+    pub identity: String,
+    /// After how long without a renewal others may take it.
+    pub lease: Duration,
+    /// After how long without a renewal this process stops acting: before another one may begin.
+    pub renew_deadline: Duration,
+    /// How often it is renewed, or tried.
+    pub retry: Duration,
+}
+
+impl LeaderOptions {
+    /// The times that Kubernetes' own controllers use.
+    pub fn new(namespace: &str, name: &str, identity: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: identity.to_owned(),
+            lease: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry: Duration::from_secs(2),
+        }
+    }
+}
+
+/// What the holder of a Lease looks like from here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    holder: String,
+    renewed: Option<Timestamp>,
+    /// When we saw it so first. The clocks of others are not compared with ours.
+    since: Instant,
+}
+
+/// What is to be done about a Lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    /// There is none: make it.
+    Create,
+    /// It is ours: say so again.
+    Renew,
+    /// It is free, or its holder is gone: take it.
+    Take,
+    /// Another process holds it.
+    Wait,
+}
+
+fn decide(seen: Option<&Seen>, identity: &str, lease: Duration, now: Instant) -> Action {
+    match seen {
+        None => Action::Create,
+        Some(seen) if seen.holder == identity => Action::Renew,
+        Some(seen) if seen.holder.is_empty() || now.duration_since(seen.since) >= lease => Action::Take,
+        Some(_) => Action::Wait,
+    }
+}
+
+/// Takes part in an election.
+pub struct Candidate {
+    api: Api<Lease>,
+    options: LeaderOptions,
+    seen: Option<Seen>,
+}
+
+impl Candidate {
+    /// A candidate that holds nothing.
+    pub fn new(client: Client, options: LeaderOptions) -> Self {
+        Self { api: Api::namespaced(client, &options.namespace), options, seen: None }
+    }
+
+    /// Waits until it leads.
+    pub async fn lead(&mut self) {
+        loop {
+            if self.attempt().await {
+                tracing::info!(identity = %self.options.identity, lease = %self.options.name, "leading");
+                return;
+            }
+            sleep(self.options.retry).await;
+        }
+    }
+
+    /// Stays the leader as long as it can; returns when it cannot be sure of it any more.
+    pub async fn keep(&mut self) {
+        let mut renewed = Instant::now();
+        loop {
+            sleep(self.options.retry).await;
+            let left = self.options.renew_deadline.saturating_sub(renewed.elapsed());
+            match tokio::time::timeout(left.max(self.options.retry), self.attempt()).await {
+                Ok(true) => renewed = Instant::now(),
+                Ok(false) | Err(_) if renewed.elapsed() >= self.options.renew_deadline => return,
+                // Another process has it: no reason to wait for the deadline.
+                Ok(false) if self.seen.as_ref().is_some_and(|seen| seen.holder != self.options.identity) => {
+                    return;
+                }
+                Ok(false) | Err(_) => {}
+            }
+        }
+    }
+
+    /// Gives the Lease back, so that the next one need not wait.
+    pub async fn resign(&mut self) {
+        let Ok(mut lease) = self.api.get(&self.options.name).await else { return };
+        if lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref())
+            == Some(&self.options.identity)
+        {
+            lease.spec =
+                Some(LeaseSpec { holder_identity: Some(String::new()), ..lease.spec.unwrap_or_default() });
+            // If it does not arrive, the Lease runs out.
+            let _ = self.api.replace(&self.options.name, &PostParams::default(), &lease).await;
+        }
+    }
+
+    /// Tries once to take or renew the Lease; whether it is ours afterwards.
+    async fn attempt(&mut self) -> bool {
+        let found = match self.api.get_opt(&self.options.name).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(error = describe_error(&error), "cannot read the lease");
+                return false;
+            }
+        };
+        self.look(found.as_ref());
+        let action = decide(self.seen.as_ref(), &self.options.identity, self.options.lease, Instant::now());
+        let written = match (action, found) {
+            (Action::Wait, _) => return false,
+            (Action::Renew | Action::Take, Some(mut lease)) => {
+                lease.spec = Some(self.spec(lease.spec.as_ref(), action == Action::Take));
+                // With the version that was read: of two that try at once, one conflicts.
+                self.api.replace(&self.options.name, &PostParams::default(), &lease).await
+            }
+            _ => {
+                let metadata = ObjectMeta { name: Some(self.options.name.clone()), ..ObjectMeta::default() };
+                let lease = Lease { metadata, spec: Some(self.spec(None, true)) };
+                self.api.create(&PostParams::default(), &lease).await
+            }
+        };
+        match written {
+            Ok(lease) => {
+                self.look(Some(&lease));
+                true
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the lease was not written");
+                false
+            }
+        }
+    }
+
+    fn look(&mut self, lease: Option<&Lease>) {
+        let Some(lease) = lease else {
+            self.seen = None;
+            return;
+        };
+        let spec = lease.spec.clone().unwrap_or_default();
+        let holder = spec.holder_identity.unwrap_or_default();
+        let renewed = spec.renew_time.map(|time| time.0);
+        if self.seen.as_ref().is_none_or(|seen| seen.holder != holder || seen.renewed != renewed) {
+            tracing::debug!(lease = %lease.name_any(), %holder, "the lease has changed");
+            self.seen = Some(Seen { holder, renewed, since: Instant::now() });
+        }
+    }
+
+    fn spec(&self, before: Option<&LeaseSpec>, takes: bool) -> LeaseSpec {
+        let now = MicroTime(Timestamp::now());
+        let before = before.cloned().unwrap_or_default();
+        let transitions = before.lease_transitions.unwrap_or_default();
+        LeaseSpec {
+            holder_identity: Some(self.options.identity.clone()),
+            lease_duration_seconds: Some(i32::try_from(self.options.lease.as_secs()).unwrap_or(i32::MAX)),
+            acquire_time: if takes { Some(now.clone()) } else { before.acquire_time },
+            renew_time: Some(now),
+            lease_transitions: Some(transitions + i32::from(takes && before.holder_identity.is_some())),
+            ..LeaseSpec::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_apiserver::{ApiServer, Options};
+    use windlass_store::{History, Store};
+
+    use super::*;
+
+    #[test]
+    fn a_lease_is_taken_only_when_nobody_holds_it() {
+        let now = Instant::now();
+        let lease = Duration::from_secs(15);
+        let seen = |holder: &str, age: u64| Seen {
+            holder: holder.to_owned(),
+            renewed: None,
+            since: now - Duration::from_secs(age),
+        };
+        for (seen, action) in [
+            (None, Action::Create),
+            (Some(seen("me", 100)), Action::Renew),
+            (Some(seen("", 0)), Action::Take),
+            (Some(seen("you", 14)), Action::Wait),
+            (Some(seen("you", 15)), Action::Take),
+        ] {
+            assert_eq!(decide(seen.as_ref(), "me", lease, now), action, "{seen:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_leads_at_a_time_and_the_next_follows() {
+        let server = ApiServer::start(Store::in_memory(History::default()), Options::new()).await.unwrap();
+        let client = Client::new(server.service(), "default");
+        let candidate =
+            |name: &str| Candidate::new(client.clone(), LeaderOptions::new("default", "windlass", name));
+        let (mut first, mut second) = (candidate("first"), candidate("second"));
+        first.lead().await;
+        assert!(!second.attempt().await, "the first leads");
+        let waiting = async {
+            let begun = Instant::now();
+            second.lead().await;
+            begun.elapsed()
+        };
+        let leading = async {
+            // Renews for a minute, then is gone without a word.
+            let _ = tokio::time::timeout(Duration::from_secs(60), first.keep()).await;
+        };
+        let (waited, ()) = tokio::join!(waiting, leading);
+        assert!(waited >= Duration::from_secs(60 + 10), "{waited:?}: not before the lease has run out");
+        assert!(waited < Duration::from_secs(60 + 20), "{waited:?}");
+        assert!(!first.attempt().await, "it has lost it");
+
+        second.resign().await;
+        let begun = Instant::now();
+        first.lead().await;
+        assert!(begun.elapsed() < Duration::from_secs(1), "a lease that was given back is taken at once");
+        let lease: Api<Lease> = Api::default_namespaced(client.clone());
+        assert_eq!(lease.get("windlass").await.unwrap().spec.unwrap().lease_transitions, Some(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_cannot_renew_stops_before_another_begins() {
+        let server = ApiServer::start(Store::in_memory(History::default()), Options::new()).await.unwrap();
+        let client = Client::new(server.service(), "default");
+        let mut leader = Candidate::new(client, LeaderOptions::new("default", "windlass", "me"));
+        leader.lead().await;
+        let begun = Instant::now();
+        // Its Lease is not to be reached any more.
+        leader.api = Api::namespaced(
+            Client::new(
+                tower::service_fn(|_: http::Request<kube::client::Body>| async {
+                    Err::<http::Response<kube::client::Body>, _>(std::io::Error::other("down"))
+                }),
+                "default",
+            ),
+            "default",
+        );
+        leader.keep().await;
+        let took = begun.elapsed();
+        assert!(took >= Duration::from_secs(10) && took < Duration::from_secs(15), "{took:?}");
+    }
+}

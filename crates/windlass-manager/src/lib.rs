@@ -1,0 +1,32 @@
+//! The management plane, put together once: `windlass up`, `windlass run`, the demo and every simulation run this.
+//!
+//! - [`Plane`] is what acts, [`Selection`] which of it does
+//! - [`EmbeddedAdmission`] is who has a say in what the embedded API stores
+//! - [`Embedded`] is the API in this process: data directory, credentials, listener
+//! - [`Up`] is all of it, in one process; [`run`] the same controllers on any other API
+
+mod admission;
+mod controllers;
+mod crds;
+mod diagnostics;
+mod dry_run;
+mod embedded;
+mod leader;
+mod metrics;
+mod run;
+mod selection;
+mod up;
+mod webhooks;
+
+pub use admission::EmbeddedAdmission;
+pub use controllers::Plane;
+pub use crds::{InstallError, install};
+pub use diagnostics::{Diagnostics, serve_diagnostics};
+pub use dry_run::{WouldWrite, dry_run};
+pub use embedded::{Data, Embedded, EmbeddedError};
+pub use leader::{Candidate, LeaderOptions};
+pub use metrics::PlaneMetrics;
+pub use run::{Ended, Listening, RunError, RunOptions, run};
+pub use selection::{Controller, Selection, SelectionError};
+pub use up::{Up, UpError, UpOptions};
+pub use webhooks::{CertificateFiles, WebhookError, serve_webhooks};

@@ -1,0 +1,203 @@
+//! The controllers on an API that is somewhere else.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use kube::Client;
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+use windlass_hooks::HookClient;
+use windlass_runtime::{Manager, Options, describe_error};
+
+use crate::controllers::{Plane, hook_client};
+use crate::diagnostics::{Diagnostics, serve_diagnostics};
+use crate::leader::{Candidate, LeaderOptions};
+use crate::metrics::PlaneMetrics;
+use crate::selection::Selection;
+use crate::webhooks::{CertificateFiles, WebhookError, serve_webhooks};
+
+/// How long reconciles that are under way are given at the end.
+const DRAIN: Duration = Duration::from_secs(8);
+
+/// How the controllers run.
+pub struct RunOptions {
+    /// The API.
+    pub client: Client,
+    /// Which controllers run.
+    pub controllers: Selection,
+    /// How one of several processes is elected; left out, this one acts.
+    pub leader: Option<LeaderOptions>,
+    /// Where `/healthz`, `/readyz` and `/metrics` are answered.
+    pub diagnostics: Option<SocketAddr>,
+    /// Where webhooks are answered, and with which certificate.
+    pub webhooks: Option<(SocketAddr, CertificateFiles)>,
+    /// Whether to end as soon as there is nothing to do.
+    pub once: bool,
+}
+
+/// Why the controllers do not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Webhooks cannot be served.
+    #[error(transparent)]
+    Webhooks(#[from] WebhookError),
+    /// There is no API to look at.
+    #[error("the API does not answer: {0}")]
+    Unreachable(String),
+    /// Another process may lead by now.
+    #[error("the lease was lost: another process may act now, so this one ends")]
+    LeaseLost,
+    /// The controllers ended by themselves.
+    #[error("the controllers ended")]
+    Ended,
+}
+
+/// Where it listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listening {
+    /// Diagnostics.
+    pub diagnostics: Option<SocketAddr>,
+    /// Webhooks.
+    pub webhooks: Option<SocketAddr>,
+}
+
+/// How it ended, if nothing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It was told to.
+    Stopped,
+    /// There was nothing to do any more.
+    Idle,
+}
+
+/// Ends a task with itself.
+pub(crate) struct Task(AbortHandle);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Runs the controllers until it is told to stop. Says where it listens as soon as it does, and when it leads.
+///
+/// # Errors
+///
+/// When an address is not free, the certificate cannot be used, or the Lease is lost.
+pub fn run<'a>(
+    options: RunOptions,
+    listening: impl FnOnce(Listening) + Send + 'a,
+    leads: impl FnOnce() + Send + 'a,
+    stop: impl Future<Output = ()> + Send + 'a,
+) -> BoxFuture<'a, Result<Ended, RunError>> {
+    run_until(Box::pin(stop), options, Box::new(listening), Box::new(leads))
+}
+
+fn run_until<'a>(
+    mut stop: BoxFuture<'a, ()>,
+    options: RunOptions,
+    listening: Box<dyn FnOnce(Listening) + Send + 'a>,
+    leads: Box<dyn FnOnce() + Send + 'a>,
+) -> BoxFuture<'a, Result<Ended, RunError>> {
+    Box::pin(async move {
+        let client = options.client.clone();
+        if options.once {
+            // A process that stays may wait until the API answers; a dry run has nothing to show.
+            let version = client.apiserver_version().await;
+            version.map_err(|error| RunError::Unreachable(describe_error(&error)))?;
+        }
+        let manager = Manager::new(client.clone(), Options::new());
+        let hooks = hook_client(client.clone());
+        let mut tasks = Vec::new();
+
+        let mut at = Listening { diagnostics: None, webhooks: None };
+        if let Some(address) = options.diagnostics {
+            let (bound, task) = diagnostics(address, &manager, &hooks).await?;
+            at.diagnostics = Some(bound);
+            tasks.push(task);
+        }
+        if let Some((address, files)) = options.webhooks {
+            let (listener, bound) = listen(address).await?;
+            at.webhooks = Some(bound);
+            let serving = serve_webhooks(listener, files, client.clone())?;
+            tasks.push(Task(tokio::spawn(serving).abort_handle()));
+        }
+        listening(at);
+
+        let mut candidate = options.leader.map(|leader| Candidate::new(client.clone(), leader));
+        if let Some(candidate) = &mut candidate {
+            tokio::select! {
+                () = &mut stop => return Ok(Ended::Stopped),
+                () = candidate.lead() => {}
+            }
+        }
+        leads();
+        let plane = Plane { client, hooks, provider: None };
+        plane.register_selected(&manager, &options.controllers);
+        let mut running = manager.start();
+        let keep = async {
+            match &mut candidate {
+                Some(candidate) => candidate.keep().await,
+                None => std::future::pending().await,
+            }
+        };
+        let idle = async {
+            match options.once {
+                true => drop(manager.idle().await),
+                false => std::future::pending().await,
+            }
+        };
+        let outcome = tokio::select! {
+            () = &mut stop => Ok(Ended::Stopped),
+            () = idle => Ok(Ended::Idle),
+            () = keep => Err(RunError::LeaseLost),
+            _ = running.ended() => return Err(RunError::Ended),
+        };
+        if outcome.is_err() {
+            // Whatever is in the middle of something must not write any more.
+            drop(running);
+            return outcome;
+        }
+        running.stop(DRAIN).await;
+        if let Some(candidate) = &mut candidate {
+            candidate.resign().await;
+        }
+        outcome
+    })
+}
+
+/// Answers questions about a manager, which may begin to run later: one that waits for its turn is ready.
+pub(crate) async fn diagnostics(
+    address: SocketAddr,
+    manager: &Manager,
+    hooks: &HookClient,
+) -> Result<(SocketAddr, Task), RunError> {
+    let (listener, bound) = listen(address).await?;
+    let (metrics, watched) = (PlaneMetrics::new(manager, hooks.metrics()), manager.clone());
+    let diagnostics = Diagnostics::new(move || is_current(&watched), move || metrics.render());
+    Ok((bound, Task(tokio::spawn(serve_diagnostics(listener, diagnostics)).abort_handle())))
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), RunError> {
+    let cannot = |source| RunError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(cannot)?;
+    let bound = listener.local_addr().map_err(cannot)?;
+    Ok((listener, bound))
+}
+
+/// Whether no watch has a problem.
+fn is_current(manager: &Manager) -> Result<(), String> {
+    let failing = manager.watches().into_iter().find_map(|watch| Some((watch.kind, watch.last_error?)));
+    failing.map_or(Ok(()), |(kind, why)| Err(format!("{kind} is not watched: {why}")))
+}

@@ -1,0 +1,411 @@
+//! The queue of one controller. Pure: the time is an argument.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::expectation::Expectation;
+use crate::key::ObjectKey;
+
+/// How long a key waits after its reconcile failed: `base`, then twice as long each time, up to `cap`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// After the first failure.
+    pub base: Duration,
+    /// At most.
+    pub cap: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        // The first retry is soon, because most failures are conflicts with a write that has just happened; the last
+        // is rare enough that a thousand broken objects do not keep the API busy.
+        Self { base: Duration::from_millis(50), cap: Duration::from_secs(60) }
+    }
+}
+
+impl Backoff {
+    /// How long to wait after so many failures in a row.
+    pub fn after(&self, failures: u32) -> Duration {
+        let doublings = failures.saturating_sub(1).min(31);
+        self.base.saturating_mul(1 << doublings).min(self.cap)
+    }
+}
+
+/// What one queue may do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) concurrency: usize,
+    pub(crate) pace: Duration,
+    pub(crate) backoff: Backoff,
+}
+
+/// What came of a reconcile, as far as the queue is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finished {
+    Done,
+    After(Duration),
+    Failed,
+}
+
+/// Where a key stands among those that are ready.
+pub(crate) type Place = (Instant, u64);
+
+/// Keys to be reconciled, each at most once, and none twice at the same time.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    limits: Limits,
+    keys: BTreeMap<ObjectKey, Entry>,
+    ready: BTreeSet<(Place, ObjectKey)>,
+    /// Keys that become ready by themselves.
+    timers: BTreeSet<(Instant, ObjectKey)>,
+    parked: BTreeSet<ObjectKey>,
+    running: usize,
+    /// Keys that are ready but too early after their last reconcile.
+    paced: usize,
+    finished: u64,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    state: State,
+    timer: Option<Instant>,
+    failures: u32,
+    started: Option<Instant>,
+    /// What the last reconcile wants to be between two starts, if it is more than the pace.
+    rest: Duration,
+    expected: Vec<Expectation>,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nothing to do before its timer, if it has one.
+    #[default]
+    Resting,
+    /// Something to do, but not yet: its timer says when.
+    Paced,
+    Ready(Place),
+    /// Waits until the caches have what it wrote.
+    Parked,
+    Running,
+    /// Running, and there is something new since it began.
+    RunningAgain,
+}
+
+impl Queue {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            keys: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            timers: BTreeSet::new(),
+            parked: BTreeSet::new(),
+            running: 0,
+            paced: 0,
+            finished: 0,
+        }
+    }
+
+    /// Something about a key may have changed.
+    pub(crate) fn add(&mut self, key: ObjectKey, now: Instant, place: Place) {
+        let pace = self.limits.pace;
+        let entry = self.keys.entry(key.clone()).or_default();
+        match entry.state {
+            State::Running => entry.state = State::RunningAgain,
+            State::Resting => {
+                let earliest =
+                    entry.started.map(|started| started + pace.max(entry.rest)).filter(|at| *at > now);
+                if let Some(timer) = entry.timer.take() {
+                    self.timers.remove(&(timer, key.clone()));
+                }
+                match earliest {
+                    Some(at) => {
+                        entry.state = State::Paced;
+                        entry.timer = Some(at);
+                        self.paced += 1;
+                        self.timers.insert((at, key));
+                    }
+                    None => {
+                        entry.state = State::Ready(place);
+                        self.ready.insert((place, key));
+                    }
+                }
+            }
+            State::Paced | State::Ready(_) | State::Parked | State::RunningAgain => {}
+        }
+    }
+
+    /// Makes those keys ready whose time has come. `place` says where they stand.
+    pub(crate) fn release(&mut self, now: Instant, mut place: impl FnMut(&ObjectKey) -> Place) {
+        while let Some((at, key)) = self.timers.first().cloned().filter(|(at, _)| *at <= now) {
+            self.timers.remove(&(at, key.clone()));
+            let Some(entry) = self.keys.get_mut(&key) else { continue };
+            entry.timer = None;
+            if entry.state == State::Paced {
+                self.paced -= 1;
+            }
+            let place = place(&key);
+            entry.state = State::Ready(place);
+            self.ready.insert((place, key));
+        }
+    }
+
+    /// Makes those keys ready again whose writes the caches have seen by now.
+    pub(crate) fn unpark(&mut self, mut place: impl FnMut(&ObjectKey) -> Place) {
+        let met: Vec<ObjectKey> = self.parked.iter().filter(|key| self.is_met(key)).cloned().collect();
+        for key in met {
+            self.parked.remove(&key);
+            let place = place(&key);
+            if let Some(entry) = self.keys.get_mut(&key) {
+                entry.state = State::Ready(place);
+                self.ready.insert((place, key));
+            }
+        }
+    }
+
+    fn is_met(&self, key: &ObjectKey) -> bool {
+        self.keys.get(key).is_none_or(|entry| entry.expected.iter().all(Expectation::is_met))
+    }
+
+    /// The place of the key that is next, if one may be started now.
+    pub(crate) fn front(&self) -> Option<Place> {
+        if self.running >= self.limits.concurrency {
+            return None;
+        }
+        self.ready.first().map(|(place, _)| *place)
+    }
+
+    /// Starts the key that is next. `None` if there is none, or if it has to wait for the caches: then it is parked,
+    /// and there may be another.
+    pub(crate) fn start(&mut self, now: Instant) -> Option<ObjectKey> {
+        self.front()?;
+        let (_, key) = self.ready.pop_first()?;
+        let met = self.is_met(&key);
+        let entry = self.keys.entry(key.clone()).or_default();
+        if !met {
+            entry.state = State::Parked;
+            self.parked.insert(key);
+            return None;
+        }
+        entry.expected.clear();
+        entry.state = State::Running;
+        entry.started = Some(now);
+        self.running += 1;
+        Some(key)
+    }
+
+    /// The next reconcile of a key waits for this.
+    pub(crate) fn expect(&mut self, key: &ObjectKey, expectation: Expectation) {
+        let expected = &mut self.keys.entry(key.clone()).or_default().expected;
+        // Who writes thousands of objects waits for the last of them.
+        if !expected.iter_mut().any(|known| known.absorb(&expectation)) {
+            expected.push(expectation);
+        }
+    }
+
+    /// The time between two starts of a key is at least this from now on, and at least the pace.
+    pub(crate) fn rest(&mut self, key: &ObjectKey, rest: Duration) {
+        if let Some(entry) = self.keys.get_mut(key) {
+            entry.rest = rest;
+        }
+    }
+
+    /// A reconcile has ended. Says after how many failures in a row, and when the key is next, if at a known time.
+    pub(crate) fn finish(
+        &mut self,
+        key: &ObjectKey,
+        finished: Finished,
+        now: Instant,
+        place: Place,
+    ) -> (u32, Option<Duration>) {
+        let Some(entry) = self.keys.get_mut(key) else { return (0, None) };
+        let again = entry.state == State::RunningAgain;
+        entry.state = State::Resting;
+        self.running -= 1;
+        self.finished += 1;
+        let wait = match finished {
+            Finished::Failed => {
+                entry.failures += 1;
+                Some(self.limits.backoff.after(entry.failures))
+            }
+            Finished::After(wait) => {
+                entry.failures = 0;
+                Some(wait)
+            }
+            Finished::Done => {
+                entry.failures = 0;
+                None
+            }
+        };
+        let failures = entry.failures;
+        // A failing key is not hurried by events: its own writes would make it fail in a loop.
+        if again && finished != Finished::Failed {
+            self.add(key.clone(), now, place);
+        } else if let Some(at) = wait.and_then(|wait| now.checked_add(wait)) {
+            entry.timer = Some(at);
+            self.timers.insert((at, key.clone()));
+        } else if again {
+            self.add(key.clone(), now, place);
+        }
+        self.tidy(key, now);
+        (failures, wait)
+    }
+
+    /// Forgets keys of which nothing needs to be remembered.
+    fn tidy(&mut self, key: &ObjectKey, now: Instant) {
+        /// How often all keys are looked at: those that are remembered for the sake of their pace only.
+        const EVERY: u64 = 4096;
+        let pace = self.limits.pace;
+        let is_idle = |entry: &Entry| {
+            entry.state == State::Resting
+                && entry.timer.is_none()
+                && entry.failures == 0
+                && entry.expected.is_empty()
+                && entry.started.is_none_or(|started| started + pace.max(entry.rest) <= now)
+        };
+        if self.keys.get(key).is_some_and(is_idle) {
+            self.keys.remove(key);
+        }
+        if self.finished.is_multiple_of(EVERY) {
+            self.keys.retain(|_, entry| !is_idle(entry));
+        }
+    }
+
+    /// When something becomes ready by itself.
+    pub(crate) fn next_timer(&self) -> Option<Instant> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Whether there is nothing to do before the next timer.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.ready.is_empty() && self.running == 0 && self.parked.is_empty() && self.paced == 0
+    }
+
+    /// How many keys wait for their turn, those not counted that wait for a time.
+    pub(crate) fn depth(&self) -> usize {
+        self.ready.len() + self.parked.len() + self.paced
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.running
+    }
+
+    /// The keys whose last reconcile failed, with how often in a row.
+    pub(crate) fn failing(&self) -> impl Iterator<Item = (&ObjectKey, u32)> {
+        self.keys.iter().filter(|(_, entry)| entry.failures > 0).map(|(key, entry)| (key, entry.failures))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(concurrency: usize, pace: Duration) -> Queue {
+        Queue::new(Limits { concurrency, pace, backoff: Backoff::default() })
+    }
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::new("n", name)
+    }
+
+    fn add(queue: &mut Queue, name: &str, now: Instant) {
+        queue.add(key(name), now, (now, 0));
+    }
+
+    fn start(queue: &mut Queue, now: Instant) -> Option<String> {
+        queue.release(now, |_| (now, 0));
+        queue.start(now).map(|key| key.name)
+    }
+
+    #[test]
+    fn a_key_is_queued_once_and_runs_alone() {
+        let (mut queue, now) = (queue(2, Duration::ZERO), Instant::now());
+        add(&mut queue, "a", now);
+        add(&mut queue, "a", now);
+        assert_eq!(start(&mut queue, now).as_deref(), Some("a"));
+        add(&mut queue, "a", now);
+        assert_eq!(start(&mut queue, now), None, "it is running");
+        queue.finish(&key("a"), Finished::Done, now, (now, 0));
+        assert_eq!(start(&mut queue, now).as_deref(), Some("a"), "there was something new");
+        queue.finish(&key("a"), Finished::Done, now, (now, 0));
+        assert!(queue.is_quiet() && queue.keys.is_empty());
+    }
+
+    #[test]
+    fn no_more_run_than_allowed() {
+        let (mut queue, now) = (queue(1, Duration::ZERO), Instant::now());
+        add(&mut queue, "a", now);
+        add(&mut queue, "b", now);
+        assert!(start(&mut queue, now).is_some());
+        assert!(start(&mut queue, now).is_none());
+        assert_eq!((queue.depth(), queue.running()), (1, 1));
+        queue.finish(&key("a"), Finished::Done, now, (now, 0));
+        assert_eq!(start(&mut queue, now).as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn failures_back_off_and_success_forgets_them() {
+        let (mut queue, mut now) = (queue(1, Duration::ZERO), Instant::now());
+        add(&mut queue, "a", now);
+        let mut waits = Vec::new();
+        for _ in 0..13 {
+            assert!(start(&mut queue, now).is_some());
+            let (_, wait) = queue.finish(&key("a"), Finished::Failed, now, (now, 0));
+            waits.push(wait.unwrap().as_millis());
+            assert!(start(&mut queue, now).is_none() && queue.is_quiet());
+            now += wait.unwrap();
+        }
+        assert_eq!(waits[..4], [50, 100, 200, 400]);
+        assert_eq!(waits[11..], [60_000, 60_000]);
+        assert!(start(&mut queue, now).is_some());
+        queue.finish(&key("a"), Finished::Done, now, (now, 0));
+        add(&mut queue, "a", now);
+        start(&mut queue, now);
+        assert_eq!(queue.finish(&key("a"), Finished::Failed, now, (now, 0)).0, 1);
+    }
+
+    #[test]
+    fn an_event_comes_before_the_timer_and_replaces_it() {
+        let (mut queue, now) = (queue(1, Duration::ZERO), Instant::now());
+        add(&mut queue, "a", now);
+        start(&mut queue, now);
+        queue.finish(&key("a"), Finished::After(Duration::from_secs(9)), now, (now, 0));
+        assert_eq!(queue.next_timer(), Some(now + Duration::from_secs(9)));
+        add(&mut queue, "a", now);
+        assert_eq!(queue.next_timer(), None, "the reconcile says anew when it wants to be called");
+        assert!(start(&mut queue, now).is_some());
+    }
+
+    #[test]
+    fn events_of_a_paced_key_are_gathered() {
+        let (mut queue, now) = (queue(1, Duration::from_secs(1)), Instant::now());
+        add(&mut queue, "a", now);
+        start(&mut queue, now);
+        add(&mut queue, "a", now);
+        queue.finish(&key("a"), Finished::Done, now, (now, 0));
+        add(&mut queue, "a", now);
+        assert!(start(&mut queue, now).is_none());
+        assert!(!queue.is_quiet(), "there is something to do, only not yet");
+        let later = now + Duration::from_secs(1);
+        assert!(start(&mut queue, later).is_some());
+        queue.finish(&key("a"), Finished::Done, later, (later, 0));
+        assert!(queue.is_quiet());
+    }
+    #[test]
+    fn a_key_that_is_more_work_rests_longer_and_no_other_does() {
+        let (mut queue, now) = (queue(2, Duration::from_secs(1)), Instant::now());
+        for name in ["big", "small"] {
+            add(&mut queue, name, now);
+            start(&mut queue, now);
+        }
+        queue.rest(&key("big"), Duration::from_secs(3));
+        for name in ["big", "small"] {
+            queue.finish(&key(name), Finished::Done, now, (now, 0));
+            add(&mut queue, name, now);
+        }
+        assert_eq!(start(&mut queue, now + Duration::from_secs(1)).as_deref(), Some("small"));
+        assert_eq!(start(&mut queue, now + Duration::from_secs(2)), None);
+        assert_eq!(start(&mut queue, now + Duration::from_secs(3)).as_deref(), Some("big"));
+    }
+}
