@@ -49,6 +49,21 @@ pub const BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX: &str = "before-upgrade.hook.
 /// On a Cluster or a control plane: what it waits on and since when, as JSON. Written when the wait changes, not while it
 /// goes on; the key is removed when nothing is waited on.
 pub const WAITING_ON_ANNOTATION: &str = "upgrade.windlass.dev/waiting-on";
+/// On a Cluster: the target for which BeforeClusterUpgrade passed last. Written by the topology controller while an
+/// upgrade runs, removed at its end.
+pub const ACKNOWLEDGED_TARGET_ANNOTATION: &str = "upgrade.windlass.dev/acknowledged-target";
+/// On a Cluster: nothing new of an upgrade starts. The value is shown as the reason.
+pub const HOLD_ANNOTATION: &str = "upgrade.windlass.dev/hold";
+/// On a Cluster: a version that the control plane does not leave.
+pub const HOLD_AT_ANNOTATION: &str = "upgrade.windlass.dev/hold-at";
+/// On a Cluster: which starts need an approval, as a list of `cluster`, `control-plane`, `workers`, `groups`, or `all`.
+pub const REQUIRE_APPROVAL_ANNOTATION: &str = "upgrade.windlass.dev/require-approval";
+/// On a Cluster: names of steps that are approved, such as `control-plane/v1.32.0`, joined with commas.
+pub const APPROVED_ANNOTATION: &str = "upgrade.windlass.dev/approved";
+/// On a Cluster: entries of the topology, joined with commas, whose rollouts a new upgrade does not wait for.
+pub const IGNORE_ROLLOUTS_ANNOTATION: &str = "upgrade.windlass.dev/ignore-rollouts";
+/// On a worker topology entry: the version that the group is kept at, for CRDs that do not have the field `version`.
+pub const PIN_ANNOTATION: &str = "upgrade.windlass.dev/version";
 
 // Managed topologies.
 

@@ -19,6 +19,7 @@ pub mod machine_set;
 mod merge_patch;
 mod pause;
 mod references;
+pub mod steer;
 pub mod topology;
 mod worker_group;
 pub mod workload;

@@ -19,6 +19,7 @@ pub mod machine_set;
 pub mod pause;
 pub mod pending_hooks;
 pub mod rollout;
+pub mod steer;
 pub mod topology;
 pub mod versions;
 pub mod waiting;

@@ -47,10 +47,13 @@ fn state(version: &str, running: &[&str], workers: &[&str], pending: &[Hook]) ->
         in_topology: true,
         defer: false,
         hold: false,
+        pin: None,
         object: Some(GroupObject {
             name: format!("g{index}"),
             version: Some(version.parse().unwrap()),
             upgrading: false,
+            rolling_out: false,
+            blocked: None,
         }),
     });
     UpgradeState {
@@ -59,9 +62,12 @@ fn state(version: &str, running: &[&str], workers: &[&str], pending: &[Hook]) ->
             name: "cp".to_owned(),
             version: version.parse().unwrap(),
             running: running.iter().map(|text| text.parse().unwrap()).collect(),
+            updating_in_place: false,
+            blocked: None,
         }),
         workers: groups.collect(),
         pending_hooks: pending.iter().copied().collect(),
+        ..UpgradeState::default()
     }
 }
 
@@ -126,12 +132,16 @@ fn clusters_are_checked_when_they_are_created() {
 }
 
 #[test]
-fn versions_change_along_paths_that_exist_and_when_nothing_moves() {
+fn versions_change_along_paths_that_exist_and_never_below_what_was_reached_or_promised() {
     let (listed, bare) = (listed(), class(json!({})));
     let external = class(json!({"upgrade": {"external": {"generateUpgradePlanExtension": "plan.ext"}}}));
     let idle = state("v1.30.0", &["v1.30.0"], &["v1.30.0"], &[]);
     let moving = state("v1.31.0", &["v1.30.0", "v1.31.0"], &["v1.30.0"], &[]);
     let begun = state("v1.31.0", &["v1.31.0"], &["v1.30.0"], &[Hook::AfterClusterUpgrade]);
+    let promised = UpgradeState { upgrade_step: Some("v1.32.0".parse().unwrap()), ..begun.clone() };
+    let finishing = state("v1.31.0", &["v1.31.0"], &["v1.31.0"], &[Hook::AfterClusterUpgrade]);
+    let provisioning = state("v1.31.0", &[], &[], &[]);
+    let ahead = state("v1.32.0", &["v1.32.0"], &["v1.33.0"], &[]);
     let old_workers = state("v1.32.0", &["v1.32.0"], &["v1.28.0"], &[]);
     for (from, to, class, state, part) in [
         ("v1.30.0", "v1.34.0", &listed, &idle, ""),
@@ -145,14 +155,34 @@ fn versions_change_along_paths_that_exist_and_when_nothing_moves() {
             "spec.topology.version: there is no upgrade path from v1.30.0 to v1.34.0",
         ),
         ("v1.30.0", "v1.29.0", &listed, &idle, "v1.30.0 or newer is accepted"),
+        // While it moves, another target is fine too, but none below what was reached or promised.
+        ("v1.31.0", "v1.33.0", &listed, &moving, ""),
         (
-            "v1.31.0",
             "v1.33.0",
+            "v1.30.0",
             &listed,
             &moving,
-            "cannot be changed to v1.33.0 while KubeadmControlPlane cp is upgrading",
+            "v1.30.0 is older than v1.31.0, and KubeadmControlPlane cp is moving to v1.31.0; v1.31.0 or newer is accepted",
         ),
-        ("v1.33.0", "v1.34.0", &listed, &begun, "before the upgrade to v1.33.0 is done"),
+        ("v1.33.0", "v1.34.0", &listed, &begun, ""),
+        ("v1.33.0", "v1.31.0", &listed, &begun, ""),
+        ("v1.33.0", "v1.31.0", &listed, &promised, "the step of KubeadmControlPlane cp to v1.32.0 has begun"),
+        ("v1.33.0", "v1.32.0", &listed, &promised, ""),
+        (
+            "v1.31.0",
+            "v1.34.0",
+            &listed,
+            &finishing,
+            "before AfterClusterUpgrade of the upgrade to v1.31.0 has passed",
+        ),
+        ("v1.31.0", "v1.32.0", &listed, &provisioning, "while KubeadmControlPlane cp is provisioning"),
+        (
+            "v1.33.0",
+            "v1.32.0",
+            &listed,
+            &ahead,
+            "MachineDeployment/g0 is at v1.33.0; v1.33.0 or newer is accepted",
+        ),
         // Nothing has moved yet: another target, or the way back, is fine.
         ("v1.33.0", "v1.34.0", &listed, &idle, ""),
         ("v1.33.0", "v1.30.0", &listed, &idle, ""),
@@ -174,6 +204,179 @@ fn versions_change_along_paths_that_exist_and_when_nothing_moves() {
         forced.metadata.annotations = Some([(key.to_owned(), String::new())].into());
         let verdict = validate_cluster(&forced, context);
         assert!(verdict.is_accepted() && !verdict.warnings.is_empty(), "{from} to {to}");
+    }
+}
+
+#[test]
+fn a_new_target_says_what_it_changes_about_the_upgrade_that_runs() {
+    let listed = listed();
+    let state = state("v1.30.0", &["v1.30.0"], &["v1.29.0"], &[Hook::AfterClusterUpgrade]);
+    for (from, to, said) in [
+        (
+            "v1.33.0",
+            "v1.34.0",
+            vec![
+                "the upgrade to v1.33.0 goes to v1.34.0 instead; steps of the control plane that are added: v1.34.0; \
+                 dropped: none",
+                "MachineDeployment/g0 stops at v1.32.0, v1.34.0 instead of v1.32.0, v1.33.0",
+                "BeforeClusterUpgrade is called again before the control plane goes beyond v1.33.0",
+            ],
+        ),
+        (
+            "v1.33.0",
+            "v1.30.0",
+            vec![
+                "the upgrade to v1.33.0 goes to v1.30.0 instead; steps of the control plane that are added: none; \
+                 dropped: v1.31.0, v1.32.0, v1.33.0",
+                "MachineDeployment/g0 stops at v1.30.0 instead of v1.32.0, v1.33.0",
+            ],
+        ),
+    ] {
+        let (old, new) = (at(from), at(to));
+        let context = ClusterContext {
+            old: Some(&old),
+            class: Some(&listed),
+            state: Some(&state),
+            ..ClusterContext::default()
+        };
+        let verdict = validate_cluster(&new, context);
+        assert!(verdict.is_accepted(), "{}", told(&verdict));
+        assert_eq!(verdict.warnings, said);
+    }
+}
+
+/// A Cluster whose one group has a pin, by the field or by the annotation.
+fn pinned(version: &str, field: &str, annotations: Value) -> Cluster {
+    cluster(json!({"classRef": {"name": "quick"}, "version": version, "workers": {"machineDeployments": [
+        {"class": "default", "name": "g0", "version": field, "metadata": {"annotations": annotations}}]}}))
+}
+
+#[test]
+fn pins_stay_in_their_window_and_never_go_back() {
+    const KEY: &str = "upgrade.windlass.dev/version";
+    let listed = listed();
+    let idle = state("v1.32.0", &["v1.32.0"], &["v1.31.0"], &[]);
+    let mut rolling = idle.clone();
+    rolling.workers[0].object.as_mut().unwrap().upgrading = true;
+    let moving = state("v1.33.0", &["v1.32.0"], &["v1.31.0"], &[Hook::AfterClusterUpgrade]);
+    let none = || json!({});
+    let free = |version| pinned(version, "", none());
+    for (old, new, state, part) in [
+        (free("v1.32.0"), pinned("v1.32.0", "v1.31.0", none()), &idle, ""),
+        (free("v1.32.0"), pinned("v1.32.0", "v1.32.0", none()), &idle, ""),
+        (free("v1.32.0"), pinned("v1.32.0", "", json!({KEY: "v1.31.0"})), &idle, ""),
+        (pinned("v1.32.0", "v1.31.0", none()), pinned("v1.34.0", "v1.31.0", none()), &idle, ""),
+        (
+            pinned("v1.32.0", "v1.30.0", none()),
+            pinned("v1.34.0", "v1.30.0", none()),
+            &idle,
+            "machineDeployments[0].version: v1.30.0 is 4 minors behind spec.topology.version v1.34.0, at most 3 are accepted",
+        ),
+        (
+            free("v1.33.0"),
+            pinned("v1.33.0", "v1.34.0", none()),
+            &idle,
+            "v1.34.0 is newer than spec.topology.version, v1.33.0 or older is accepted",
+        ),
+        (
+            free("v1.33.0"),
+            pinned("v1.33.0", "v1.33.0", none()),
+            &moving,
+            "v1.33.0 was not reached by the control plane, v1.32.0 or older is accepted",
+        ),
+        (
+            free("v1.32.0"),
+            pinned("v1.32.0", "v1.30.0", none()),
+            &idle,
+            "v1.30.0 is older than v1.31.0, which the group has",
+        ),
+        (
+            pinned("v1.32.0", "v1.32.0", none()),
+            pinned("v1.32.0", "v1.31.0", none()),
+            &idle,
+            "v1.31.0 is older than v1.32.0, which it was; v1.32.0 or newer is accepted",
+        ),
+        (
+            free("v1.32.0"),
+            pinned("v1.32.0", "v1.32.1", none()),
+            &idle,
+            "v1.32.1 is not in spec.kubernetesVersions",
+        ),
+        (
+            free("v1.32.0"),
+            pinned("v1.32.0", "latest", none()),
+            &idle,
+            "a version such as v1.33.0 is accepted",
+        ),
+        (
+            free("v1.32.0"),
+            pinned("v1.32.0", "v1.31.0", json!({KEY: "v1.32.0"})),
+            &idle,
+            "v1.32.0 is not accepted beside version v1.31.0, v1.31.0 is",
+        ),
+        (
+            free("v1.32.0"),
+            pinned("v1.32.0", "v1.31.0", json!({"topology.cluster.x-k8s.io/defer-upgrade": ""})),
+            &idle,
+            "is not accepted together with the annotations that defer or hold",
+        ),
+        (
+            free("v1.32.0"),
+            pinned("v1.32.0", "v1.31.0", none()),
+            &rolling,
+            "cannot be changed while MachineDeployment/g0 is upgrading",
+        ),
+        (
+            pinned("v1.32.0", "v1.31.0", none()),
+            free("v1.32.0"),
+            &idle,
+            "cannot be removed while it is v1.31.0 and spec.topology.version is v1.32.0; raising it to v1.32.0 first",
+        ),
+        (pinned("v1.32.0", "v1.32.0", none()), free("v1.32.0"), &idle, ""),
+    ] {
+        let context = ClusterContext {
+            old: Some(&old),
+            class: Some(&listed),
+            state: Some(state),
+            ..ClusterContext::default()
+        };
+        let verdict = validate_cluster(&new, context);
+        let told = told(&verdict);
+        assert_eq!(verdict.is_accepted(), part.is_empty(), "{part}: {told}");
+        assert!(told.contains(part), "{part}\nnot in\n{told}");
+    }
+    let mut short = pinned("v1.32.0", "1.31.0", none());
+    default_cluster(&mut short);
+    assert_eq!(short.spec.topology.unwrap().workers.machine_deployments[0].version, "v1.31.0");
+    let users = [pinned("v1.34.0", "v1.31.0", none())];
+    let without = class(json!({"kubernetesVersions": ["v1.32.0", "v1.33.0", "v1.34.0"]}));
+    let verdict = validate_class(&without, ClassUse { old: None, clusters: &users });
+    assert!(
+        told(&verdict).contains("v1.31.0 must stay, MachineDeployment g0 of Cluster c1 is pinned to it"),
+        "{}",
+        told(&verdict)
+    );
+}
+
+#[test]
+fn annotations_that_steer_an_upgrade_must_be_understood() {
+    let class = listed();
+    let context = ClusterContext { class: Some(&class), ..ClusterContext::default() };
+    for (key, value, part) in [
+        ("hold", "until Monday", ""),
+        ("hold-at", "v1.32.0", ""),
+        ("hold-at", "1.x", "metadata.annotations[upgrade.windlass.dev/hold-at]: "),
+        ("require-approval", "cluster, control-plane,workers,groups", ""),
+        ("require-approval", "machines", "a list of cluster, control-plane, workers and groups, or all, is"),
+        ("approved", "control-plane/v1.32.0,MachinePool/a/v1.33.0", ""),
+        ("approved", "yes", "\"yes\" is not the name of a step; names such as cluster/v1.33.0"),
+    ] {
+        let mut steered = at("v1.33.0");
+        steered.metadata.annotations =
+            Some([(format!("upgrade.windlass.dev/{key}"), value.to_owned())].into());
+        let told = told(&validate_cluster(&steered, context));
+        assert_eq!(told.is_empty(), part.is_empty(), "{key}={value}: {told}");
+        assert!(told.contains(part), "{part}\nnot in\n{told}");
     }
 }
 

@@ -136,6 +136,7 @@ fn decision() -> Decision {
             in_topology: true,
             defer: false,
             hold: false,
+            pin: None,
             object: None,
         });
     }

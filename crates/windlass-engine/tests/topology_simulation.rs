@@ -55,10 +55,13 @@ impl Model {
             in_topology: true,
             defer: false,
             hold: false,
+            pin: None,
             object: Some(GroupObject {
                 name: format!("g{index}"),
                 version: Some(version.clone()),
                 upgrading: machines.iter().any(|machine| machine != version),
+                rolling_out: false,
+                blocked: None,
             }),
         });
         Observed {
@@ -68,6 +71,8 @@ impl Model {
                 name: "cp".to_owned(),
                 version: self.control_plane.clone(),
                 running: self.control_plane_machines.clone(),
+                updating_in_place: false,
+                blocked: None,
             }),
             workers: workers.collect(),
             pending_hooks: windlass_engine::topology::PendingHooks::parse(self.pending.as_deref()),

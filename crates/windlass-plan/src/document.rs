@@ -6,7 +6,7 @@ use windlass_version::Version;
 
 use crate::operation::{Operation, Step};
 use crate::planner::UpgradePlan;
-use crate::request::{GroupName, SourceKind, WorkerGroup};
+use crate::request::{GroupName, SourceKind};
 use crate::violation::{PlanPart, Refusal, Violation};
 
 /// A plan as it is printed and read back.
@@ -18,6 +18,9 @@ pub struct PlanDocument {
     /// Version of each worker group at the start.
     #[serde(with = "ordered_map")]
     pub workers_from: Vec<(GroupName, Version)>,
+    /// The worker groups that are kept at their version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pinned: Vec<GroupName>,
     /// The target.
     pub to: Version,
     /// Where the versions came from.
@@ -72,7 +75,13 @@ impl From<&UpgradePlan> for PlanDocument {
             workers_from: plan
                 .workers_from
                 .iter()
-                .map(|WorkerGroup { name, version }| (name.clone(), version.clone()))
+                .map(|group| (group.name.clone(), group.version.clone()))
+                .collect(),
+            pinned: plan
+                .workers_from
+                .iter()
+                .filter(|group| group.pinned)
+                .map(|group| group.name.clone())
                 .collect(),
             to: plan.to.clone(),
             source: plan.source,

@@ -13,7 +13,8 @@ pub struct InputHash([u8; 32]);
 impl InputHash {
     /// The hash of a request.
     pub fn of(request: &PlanRequest) -> Self {
-        let PlanRequest { control_plane, workers, target, source, hooks_passed } = request;
+        let PlanRequest { control_plane, workers, target, source, hooks_passed, acknowledged_target } =
+            request;
         // Changing what is fed here changes the identity of every plan: raise the number then.
         let mut input = Input(Vec::with_capacity(512));
         input.text("windlass-plan/1");
@@ -23,6 +24,9 @@ impl InputHash {
         for group in workers {
             input.text(group.name.as_str());
             input.text(&group.version.to_string());
+            if group.pinned {
+                input.text("pinned");
+            }
         }
         match source {
             Source::OneMinor => input.text("oneMinor"),
@@ -38,6 +42,9 @@ impl InputHash {
         }
         input.0.push(u8::from(hooks_passed.before_cluster_upgrade));
         input.0.push(u8::from(hooks_passed.before_workers_upgrade));
+        if let Some(acknowledged) = acknowledged_target {
+            input.text(&acknowledged.to_string());
+        }
         Self(Sha256::digest(&input.0).into())
     }
 }

@@ -110,6 +110,11 @@ impl fmt::Display for UpgradeHook {
 pub enum Reason {
     /// A control plane step in a cluster without workers.
     NoWorkers,
+    /// A control plane step in a cluster whose worker groups are all kept at their versions.
+    AllPinned {
+        /// How many groups there are.
+        groups: usize,
+    },
     /// A control plane step after which every group may stay where it is.
     WorkersSkip {
         /// How far behind the slowest group is afterwards.
@@ -140,6 +145,10 @@ impl fmt::Display for Reason {
         let minors = |count: u64| if count == 1 { "minor" } else { "minors" };
         match self {
             Self::NoWorkers => f.write_str("no workers to consider"),
+            Self::AllPinned { groups } => {
+                let verb = if *groups == 1 { "group is" } else { "groups are" };
+                write!(f, "{groups} worker {verb} pinned")
+            }
             Self::WorkersSkip { behind: 0 } => f.write_str("no worker is behind"),
             Self::WorkersSkip { behind } => {
                 write!(f, "workers can stay, at most {behind} {} behind", minors(*behind))

@@ -54,9 +54,9 @@ impl UpgradePlan {
     }
 
     /// The control plane versions that a group does not stop at, in order: those it skips. A version the
-    /// group has reached or passed before the start is not skipped.
+    /// group has reached or passed before the start is not skipped, and a pinned group skips none: it takes no part.
     pub fn skipped_by(&self, row: &GroupPlan) -> Vec<&Version> {
-        let start = self.workers_from.iter().find(|group| group.name == row.group);
+        let start = self.workers_from.iter().find(|group| group.name == row.group && !group.pinned);
         self.control_plane
             .iter()
             .filter(|version| !row.stops.iter().any(|stop| same(stop, version)))
@@ -91,7 +91,9 @@ pub fn plan(request: &PlanRequest) -> Result<UpgradePlan, Refusal> {
         .iter()
         .map(|group| GroupPlan {
             group: group.name.clone(),
-            stops: if given.is_empty() {
+            stops: if group.pinned {
+                Vec::new()
+            } else if given.is_empty() {
                 workers::infer_stops(&group.version, target, &passed)
             } else {
                 workers::given_stops(&group.version, target, &given)
@@ -100,7 +102,7 @@ pub fn plan(request: &PlanRequest) -> Result<UpgradePlan, Refusal> {
         .collect();
 
     let mut operations = order_operations(request, &passed, &rows);
-    place_hooks(request.hooks_passed, &mut operations);
+    place_hooks(request, &mut operations);
     let proof = prove(control_plane, groups, operations.iter().map(|operation| &operation.step))
         .map_err(|broken| Refusal { violations: vec![Violation::NotProven(broken)] })?;
     for (operation, skew) in operations.iter_mut().zip(&proof.skews) {
@@ -159,6 +161,7 @@ fn order_operations(request: &PlanRequest, passed: &[&Version], rows: &[GroupPla
     let mut operations = Vec::new();
     let mut at: Vec<&Version> = request.workers.iter().map(|group| &group.version).collect();
     let mut next_stop = vec![0; rows.len()];
+    let taking_part = request.workers.iter().filter(|group| !group.pinned).count();
     for (place, version) in passed.iter().enumerate() {
         let stopping: Vec<usize> = rows
             .iter()
@@ -171,8 +174,9 @@ fn order_operations(request: &PlanRequest, passed: &[&Version], rows: &[GroupPla
                 step: Step::ControlPlane { from: passed[place - 1].clone(), to: (*version).clone() },
                 skew: 0,
                 hooks: Vec::new(),
-                reason: match (rows.len(), stopping.len()) {
-                    (0, _) => Reason::NoWorkers,
+                reason: match (taking_part, stopping.len()) {
+                    _ if rows.is_empty() => Reason::NoWorkers,
+                    (0, _) => Reason::AllPinned { groups: rows.len() },
                     (_, 0) => Reason::WorkersSkip { behind: 0 },
                     (all, groups) => Reason::WorkersFollow { groups, skipping: all - groups },
                 },
@@ -211,24 +215,28 @@ fn why_stop(from: &Version, stop: &Version, target: &Version, coming: &[&Version
 }
 
 /// Puts the lifecycle hooks around the operations. `BeforeClusterUpgrade` comes before the first control
-/// plane step of an upgrade, the workers hooks around each run of worker steps at one version, and
-/// `AfterClusterUpgrade` after the last step of an upgrade that `BeforeClusterUpgrade` began.
-fn place_hooks(passed: HooksPassed, operations: &mut [Operation]) {
+/// plane step of an upgrade, and once more before the first one beyond the target that it passed for; the workers
+/// hooks come around each run of worker steps at one version, and `AfterClusterUpgrade` after the last step of an upgrade
+/// that `BeforeClusterUpgrade` began.
+fn place_hooks(request: &PlanRequest, operations: &mut [Operation]) {
     use UpgradeHook::*;
     let HooksPassed {
         before_cluster_upgrade: mut cluster_started,
         before_workers_upgrade: mut workers_started,
-    } = passed;
+    } = request.hooks_passed;
+    let mut acknowledged = request.acknowledged_target.as_ref().filter(|_| cluster_started);
     let last = operations.len().saturating_sub(1);
     for index in 0..operations.len() {
         let (before, rest) = operations.split_at_mut(index);
         let Some((operation, after)) = rest.split_first_mut() else { break };
         let hooks = &mut operation.hooks;
         match &operation.step {
-            Step::ControlPlane { .. } => {
-                if !cluster_started {
+            Step::ControlPlane { to, .. } => {
+                let is_beyond = acknowledged.is_some_and(|target| to.compare(target).is_progress());
+                if !cluster_started || is_beyond {
                     hooks.push(BeforeClusterUpgrade);
                     cluster_started = true;
+                    acknowledged = None;
                 }
                 hooks.extend([BeforeControlPlaneUpgrade, AfterControlPlaneUpgrade]);
                 workers_started = false;

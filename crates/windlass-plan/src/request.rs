@@ -19,6 +19,9 @@ pub struct PlanRequest {
     pub source: Source,
     /// Which hooks of this upgrade were called already; decides only which are still to be called.
     pub hooks_passed: HooksPassed,
+    /// The target for which `BeforeClusterUpgrade` passed, if it has: a step beyond it needs the hook again. Without it,
+    /// a hook that passed has passed for this target.
+    pub acknowledged_target: Option<Version>,
 }
 
 impl PlanRequest {
@@ -30,6 +33,7 @@ impl PlanRequest {
             target,
             source: Source::OneMinor,
             hooks_passed: HooksPassed::default(),
+            acknowledged_target: None,
         }
     }
 
@@ -53,6 +57,13 @@ impl PlanRequest {
         self.hooks_passed = hooks_passed;
         self
     }
+
+    /// Sets the target for which `BeforeClusterUpgrade` passed.
+    #[must_use]
+    pub fn with_acknowledged_target(mut self, target: Option<Version>) -> Self {
+        self.acknowledged_target = target;
+        self
+    }
 }
 
 /// A set of workers that is upgraded as one: a MachineDeployment or a MachinePool.
@@ -62,12 +73,21 @@ pub struct WorkerGroup {
     pub name: GroupName,
     /// Version of its slowest machine now.
     pub version: Version,
+    /// Whether its owner keeps it at that version. It takes no part in the upgrade, and no step may leave it further
+    /// behind than the skew policy allows.
+    pub pinned: bool,
 }
 
 impl WorkerGroup {
     /// A group of that name at that version.
     pub fn new(name: impl Into<GroupName>, version: Version) -> Self {
-        Self { name: name.into(), version }
+        Self { name: name.into(), version, pinned: false }
+    }
+
+    /// The same group, kept at its version.
+    #[must_use]
+    pub fn pinned(self) -> Self {
+        Self { pinned: true, ..self }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use windlass_version::{Minor, ParseError, Version};
+use windlass_version::{MAX_KUBELET_MINORS_BEHIND, Minor, ParseError, Version};
 
 use crate::proof::BrokenStep;
 use crate::request::GroupName;
@@ -101,6 +101,14 @@ pub enum Violation {
     #[error("worker group {group} at {version} has another major than control plane {control_plane}")]
     WorkersOfOtherMajor { group: GroupName, version: Version, control_plane: Version },
 
+    /// A pinned worker group would be further behind the target than the skew policy allows.
+    #[error(
+        "worker group {group} is pinned to {version} and would be {behind} minors behind target {target}, 3 are \
+         allowed: it allows a control plane up to {allowed}.x; raise the pin to {lowest}.0 or newer, or choose an \
+         older target", allowed = .version.minor().plus(MAX_KUBELET_MINORS_BEHIND), lowest = lowest_pin(.target)
+    )]
+    PinTooOld { group: GroupName, version: Version, target: Version, behind: u64 },
+
     /// Without a list or an extension only the next minor can be reached.
     #[error(
         "{control_plane} to {target} passes through {between} minor{}: without a list of versions or an \
@@ -189,6 +197,12 @@ pub enum Violation {
     NotProven(BrokenStep),
 }
 
+/// The oldest minor that workers may have below a target.
+fn lowest_pin(target: &Version) -> Minor {
+    let minor = target.minor();
+    Minor { minor: minor.minor.saturating_sub(MAX_KUBELET_MINORS_BEHIND), ..minor }
+}
+
 fn nearest_text(nearest: Option<&Version>) -> String {
     nearest.map_or_else(String::new, |version| format!("; the newest of its minor is {version}"))
 }
@@ -213,6 +227,7 @@ impl Violation {
             Self::WorkersAheadOfControlPlane { .. } => "WorkersAheadOfControlPlane",
             Self::WorkersTooFarBehind { .. } => "WorkersTooFarBehind",
             Self::WorkersOfOtherMajor { .. } => "WorkersOfOtherMajor",
+            Self::PinTooOld { .. } => "PinTooOld",
             Self::VersionsUnknown { .. } => "VersionsUnknown",
             Self::ListEmpty => "ListEmpty",
             Self::ListTooLong { .. } => "ListTooLong",
@@ -305,6 +320,7 @@ impl Violation {
             | Self::WorkersAheadOfControlPlane { version, .. }
             | Self::WorkersTooFarBehind { version, .. }
             | Self::WorkersOfOtherMajor { version, .. }
+            | Self::PinTooOld { version, .. }
             | Self::ListNotSorted { version, .. }
             | Self::ListedTwice { version, .. }
             | Self::PlanNotNeeded { version, .. }

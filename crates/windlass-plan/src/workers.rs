@@ -48,6 +48,11 @@ pub(crate) fn check_start(
         }
         if version.compare(target) == Comparison::Greater {
             violations.push(Violation::WorkersAheadOfTarget { group: name, version, target: target.clone() });
+        } else if group.pinned
+            && let Distance::Forward(behind) = version.minor().distance_to(target.minor())
+            && behind > MAX_KUBELET_MINORS_BEHIND
+        {
+            violations.push(Violation::PinTooOld { group: name, version, target: target.clone(), behind });
         }
     }
 }
@@ -89,10 +94,11 @@ pub(crate) fn given_stops(group: &Version, target: &Version, plan: &[Version]) -
     }
 }
 
-/// The group from which a given workers plan is counted: no other one is known to be older. Among builds
+/// The group from which a given workers plan is counted: of those that are not pinned, none is known to be older. Among builds
 /// without an order, one that differs from the control plane is behind it.
 pub(crate) fn slowest<'a>(control_plane: &Version, groups: &'a [WorkerGroup]) -> Option<&'a Version> {
-    groups.iter().map(|group| &group.version).reduce(|slowest, candidate| match candidate.compare(slowest) {
+    let taking_part = groups.iter().filter(|group| !group.pinned);
+    taking_part.map(|group| &group.version).reduce(|slowest, candidate| match candidate.compare(slowest) {
         Comparison::Less => candidate,
         Comparison::DifferentBuild if same(slowest, control_plane) => candidate,
         _ => slowest,
@@ -112,13 +118,13 @@ pub(crate) fn check_given(
     let Some((last_index, last)) = plan.last() else {
         return;
     };
-    let outstanding = groups.iter().any(|group| !same(&group.version, target));
+    let outstanding = groups.iter().any(|group| !group.pinned && !same(&group.version, target));
     let Some(slowest) = slowest(control_plane, groups).filter(|_| outstanding) else {
         let (_, version) = &plan[0];
         violations.push(Violation::PlanNotNeeded {
             part: PART,
             version: version.clone(),
-            no_workers: groups.is_empty(),
+            no_workers: groups.iter().all(|group| group.pinned),
         });
         return;
     };

@@ -49,6 +49,16 @@ pub enum WriteError {
         /// The reason.
         source: serde_json::Error,
     },
+    /// What the write was decided from is not so any more.
+    #[error("cannot {verb} {kind} {key}: it is not as it was read")]
+    Outdated {
+        /// What was tried.
+        verb: Verb,
+        /// The kind of the object.
+        kind: GroupKind,
+        /// The object.
+        key: ObjectKey,
+    },
     /// The object that was read does not say which one it is, so that another could be written.
     #[error(transparent)]
     Incomplete(#[from] Incomplete),
@@ -59,14 +69,15 @@ impl WriteError {
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::Failed { source, .. } => status(source),
-            Self::Injected { .. } | Self::Encode { .. } | Self::Incomplete(_) => None,
+            Self::Injected { .. } | Self::Encode { .. } | Self::Outdated { .. } | Self::Incomplete(_) => None,
         }
     }
 
     /// The object is not as it was read: another client wrote it. Reconciling again is the answer, and what happens to
     /// a reconcile that returns this error.
     pub fn is_conflict(&self) -> bool {
-        self.status().is_some_and(|status| status.code == 409 && status.reason == "Conflict")
+        matches!(self, Self::Outdated { .. })
+            || self.status().is_some_and(|status| status.code == 409 && status.reason == "Conflict")
     }
 
     /// There is an object of this name already.
@@ -93,7 +104,7 @@ impl WriteError {
                 other => status(other).is_none_or(|status| status.code >= 500),
             },
             Self::Injected { written, .. } => *written,
-            Self::Encode { .. } | Self::Incomplete(_) => false,
+            Self::Encode { .. } | Self::Outdated { .. } | Self::Incomplete(_) => false,
         }
     }
 }

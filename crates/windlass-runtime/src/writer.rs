@@ -154,6 +154,46 @@ impl<K: Kind> Writer<K> {
         self.merge(Verb::Patch, key, patch).await
     }
 
+    /// Sets annotations of an object if what the decision was made from is still so: each of `unchanged` is a JSON
+    /// pointer with the value that was read. Whatever else has changed in the object does not matter. Otherwise the write
+    /// conflicts.
+    pub async fn annotate_if(
+        &self,
+        read: &K,
+        unchanged: &[(&str, Value)],
+        annotations: &[(&str, String)],
+    ) -> Result<K, WriteError> {
+        let key = ObjectKey::of(read);
+        let values: serde_json::Map<String, Value> =
+            annotations.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+        // There is nothing to add an annotation to, and what others add meanwhile must not be replaced.
+        if read.annotations().is_empty() {
+            return self.patch(read, json!({"metadata": {"annotations": values}})).await;
+        }
+        complete(&self.kind().kind, read.meta())?;
+        let uid = ("/metadata/uid", json!(read.uid()));
+        let tests = std::iter::once(&uid).chain(unchanged);
+        let tests = tests.map(|(path, value)| json!({"op": "test", "path": path, "value": value}));
+        let adds = values.iter().map(|(name, value)| {
+            let name = name.replace('~', "~0").replace('/', "~1");
+            json!({"op": "add", "path": format!("/metadata/annotations/{name}"), "value": value})
+        });
+        let operations: Vec<Value> = tests.chain(adds).collect();
+        let request = self.path(&key).patch(&key.name, &PatchParams::default(), &Patch::Merge(operations));
+        let request = request.map(|mut request| {
+            let json_patch = http::HeaderValue::from_static("application/json-patch+json");
+            request.headers_mut().insert(http::header::CONTENT_TYPE, json_patch);
+            request
+        });
+        match self.write(Verb::Patch, &key, request).await {
+            // What an API answers when a test of a JSON Patch fails.
+            Err(error) if error.status().is_some_and(|status| status.code == 422) => {
+                Err(WriteError::Outdated { verb: Verb::Patch, kind: self.kind(), key })
+            }
+            answer => answer,
+        }
+    }
+
     /// Merges a patch into the status of an object, whatever else has changed in it.
     pub async fn patch_status_unconditionally(&self, key: &ObjectKey, patch: Value) -> Result<K, WriteError> {
         self.merge(Verb::PatchStatus, key, patch).await

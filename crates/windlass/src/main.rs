@@ -16,6 +16,7 @@ mod serve;
 mod simulate;
 mod table;
 mod up;
+mod upgrade;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,7 @@ enum Command {
     Plan(Box<plan::PlanCommand>),
     Simulate(simulate::SimulateCommand),
     Describe(describe::DescribeCommand),
+    Upgrade(Box<upgrade::UpgradeCommand>),
     Extension(extension::ExtensionCommand),
     Serve(serve::ServeCommand),
     Crds(crds::CrdsCommand),
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         Command::Plan(command) => plan::run(*command),
         Command::Simulate(command) => simulate::run(command),
         Command::Describe(command) => runtime::on_one_thread(describe::run(command)),
+        Command::Upgrade(command) => runtime::on_one_thread(upgrade::run(*command)),
         Command::Extension(command) => extension::run(command),
         Command::Serve(command) => runtime::on_all_cores(serve::run(command)),
         Command::Crds(command) => crds::run(&command),

@@ -151,6 +151,10 @@ resource_struct! {
         /// Name within the topology.
         #[schemars(length(min = 1, max = 63), regex(pattern = crate::crds::DNS_SUBDOMAIN))]
         pub name: String,
+        /// The version that the workers are kept at: they take no part in upgrades. At most three minors older than the
+        /// version of the topology, and never newer than the control plane.
+        #[schemars(length(min = 1, max = 256))]
+        pub version: String,
         /// The failure domain that Machines are created in.
         #[schemars(length(min = 1, max = 256))]
         pub failure_domain: String,
@@ -219,6 +223,10 @@ resource_struct! {
         /// Name within the topology.
         #[schemars(length(min = 1, max = 63), regex(pattern = crate::crds::DNS_SUBDOMAIN))]
         pub name: String,
+        /// The version that the workers are kept at: they take no part in upgrades. At most three minors older than the
+        /// version of the topology, and never newer than the control plane.
+        #[schemars(length(min = 1, max = 256))]
+        pub version: String,
         /// Failure domains that Machines are created in.
         #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 256)))]
         #[schemars(extend("x-kubernetes-list-type" = "atomic"))]

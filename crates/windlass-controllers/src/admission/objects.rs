@@ -7,12 +7,13 @@ use kube::api::{Api, DynamicObject, ListParams};
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 use windlass_api::cluster::{Cluster, ClusterClass, Machine, MachineDeployment, MachinePool};
-use windlass_api::names::{CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION, TOPOLOGY_OWNED_LABEL};
+use windlass_api::names::{CLUSTER_NAME_LABEL, TOPOLOGY_OWNED_LABEL, UPGRADE_STEP_ANNOTATION};
 use windlass_engine::admission::UpgradeState;
 use windlass_engine::contract::{self, Contract};
 use windlass_engine::topology::{
     ControlPlane, GroupObject, MachineVersions, PendingHooks, WorkerGroup, WorkerKind,
 };
+use windlass_engine::waiting::Wait;
 use windlass_runtime::{ObjectKey, describe_error};
 use windlass_version::Version;
 
@@ -30,7 +31,8 @@ pub trait LookUp: Send + Sync + 'static {
     /// The Clusters that use a class.
     fn users<'a>(&'a self, namespace: &'a str, name: &'a str) -> BoxFuture<'a, Result<Vec<Cluster>, String>>;
 
-    /// The parts of a Cluster.
+    /// The parts of a Cluster, and what was promised about them. The Cluster is the stored one: annotations of one that
+    /// is being written may be missing.
     fn state<'a>(&'a self, cluster: &'a Cluster) -> BoxFuture<'a, Result<UpgradeState, String>>;
 }
 
@@ -123,7 +125,7 @@ impl LookUp for ObjectLookUp {
                         .and_then(|info| Version::parse(&info.kubelet_version).ok()),
                 });
                 let version = &deployment.spec.template.spec.version;
-                workers.push(group(WorkerKind::MachineDeployment, deployment.name_any(), version, versions));
+                workers.push(group(WorkerKind::MachineDeployment, &deployment, version, versions));
             }
             for pool in pools.list(&owned).await.map_err(fail)?.items {
                 let versions = pool.status.versions.iter().map(|running| MachineVersions {
@@ -131,33 +133,37 @@ impl LookUp for ObjectLookUp {
                     kubelet: Version::parse(&running.version).ok(),
                 });
                 let version = &pool.spec.template.spec.version;
-                workers.push(group(WorkerKind::MachinePool, pool.name_any(), version, versions));
+                workers.push(group(WorkerKind::MachinePool, &pool, version, versions));
             }
-            let pending = cluster.annotations().get(PENDING_HOOKS_ANNOTATION).map(String::as_str);
+            let step = cluster.annotations().get(UPGRADE_STEP_ANNOTATION);
             Ok(UpgradeState {
                 control_plane: control_plane(&client, cluster).await?,
                 workers,
-                pending_hooks: PendingHooks::parse(pending),
+                pending_hooks: PendingHooks::of(&cluster.metadata),
+                upgrade_step: step.and_then(|step| Version::parse(step).ok()),
+                waiting: Wait::of_cluster(cluster),
             })
         })
     }
 }
 
-fn group(
+fn group<K: kube::Resource<DynamicType = ()>>(
     kind: WorkerKind,
-    name: String,
+    object: &K,
     version: &str,
     mut machines: impl Iterator<Item = MachineVersions>,
 ) -> WorkerGroup {
     let version = Version::parse(version).ok();
     let upgrading = version.as_ref().is_some_and(|version| machines.any(|machine| !machine.have(version)));
+    let name = object.name_any();
     WorkerGroup {
         kind,
-        topology_name: name.clone(),
+        topology_name: object.labels().get(kind.entry_label()).unwrap_or(&name).clone(),
         in_topology: true,
         defer: false,
         hold: false,
-        object: Some(GroupObject { name, version, upgrading }),
+        pin: None,
+        object: Some(GroupObject { name, version, upgrading, rolling_out: false, blocked: None }),
     }
 }
 
@@ -180,5 +186,7 @@ async fn control_plane(client: &Client, cluster: &Cluster) -> Result<Option<Cont
         name: reference.name.clone(),
         version,
         running: running.collect(),
+        updating_in_place: false,
+        blocked: None,
     }))
 }

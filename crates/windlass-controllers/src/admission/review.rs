@@ -5,11 +5,15 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_api::cluster::{Cluster, ClusterClass, MachineDeployment};
 use windlass_api::control_plane::KubeadmControlPlane;
-use windlass_api::names::{CLUSTER_GROUP, CONTROL_PLANE_GROUP, RUNTIME_GROUP, TOPOLOGY_DRY_RUN_ANNOTATION};
+use windlass_api::names::{
+    ACKNOWLEDGED_TARGET_ANNOTATION, CLUSTER_GROUP, CONTROL_PLANE_GROUP,
+    DISABLE_UPDATE_VERSION_CHECK_ANNOTATION, PENDING_HOOKS_ANNOTATION, RUNTIME_GROUP,
+    TOPOLOGY_DRY_RUN_ANNOTATION, UPGRADE_STEP_ANNOTATION,
+};
 use windlass_api::runtime::{ExtensionConfig, validate as validate_extension_config};
 use windlass_engine::admission::{
-    ClassUse, ClusterContext, Verdict, default_cluster, default_machine_deployment, validate_class,
-    validate_class_deletion, validate_cluster, validate_machine_deployment,
+    ClassUse, ClusterContext, Verdict, default_cluster, default_machine_deployment, pins_change,
+    validate_class, validate_class_deletion, validate_cluster, validate_machine_deployment,
 };
 use windlass_engine::control_plane;
 use windlass_patch::merge_patch;
@@ -95,7 +99,9 @@ impl<L: LookUp> Rules<L> {
                         }
                     }
                 }
-                write_spec(object, &before.spec, &cluster.spec)
+                write_spec(object, &before.spec, &cluster.spec)?;
+                keep_marks(asked.old, object);
+                Ok(())
             }
             (CLUSTER_GROUP, "machinedeployments") => {
                 let mut deployment: MachineDeployment = read(object)?;
@@ -179,10 +185,13 @@ impl<L: LookUp> Rules<L> {
         let version =
             |cluster: &Cluster| cluster.spec.topology.as_ref().map(|topology| topology.version.clone());
         let changed_version = old.as_ref().is_some_and(|old| version(old) != version(&cluster));
-        let state = if changed_version {
-            Some(self.look_up.state(&cluster).await.map_err(Refused::whole)?)
-        } else {
-            None
+        let topologies = old.as_ref().map(|old| (&old.spec.topology, &cluster.spec.topology));
+        let changed_pins = matches!(topologies, Some((Some(old), Some(new))) if pins_change(old, new));
+        let state = match &old {
+            Some(old) if changed_version || changed_pins => {
+                Some(self.look_up.state(old).await.map_err(Refused::whole)?)
+            }
+            _ => None,
         };
         let context = ClusterContext {
             old: old.as_ref(),
@@ -217,6 +226,30 @@ impl<L: LookUp> Rules<L> {
             verdict.refuse(field, text);
         }
         Ok(verdict)
+    }
+}
+
+/// Keeps what the topology controller has promised on a Cluster when a client writes the whole object without it, as tools
+/// do that write what is in a repository. The controller itself removes a mark by an empty value.
+fn keep_marks(old: Option<&Value>, object: &mut Value) {
+    let annotations =
+        |object: &Value| object["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+    let (stored, mut written) = (old.map(annotations).unwrap_or_default(), annotations(object));
+    let is_unchecked = written.contains_key(DISABLE_UPDATE_VERSION_CHECK_ANNOTATION);
+    let before = written.clone();
+    for key in [PENDING_HOOKS_ANNOTATION, UPGRADE_STEP_ANNOTATION, ACKNOWLEDGED_TARGET_ANNOTATION] {
+        match (written.get(key), stored.get(key)) {
+            (Some(value), _) if value == "" => {
+                written.remove(key);
+            }
+            (None, Some(promised)) if !is_unchecked => {
+                written.insert(key.to_owned(), promised.clone());
+            }
+            _ => {}
+        }
+    }
+    if written != before {
+        object["metadata"]["annotations"] = Value::Object(written);
     }
 }
 

@@ -61,13 +61,18 @@ impl<L: LookUp> AdmissionWebhook<L> {
             let mut filled = object.clone();
             match self.rules.mutate(&asked, &mut filled).await {
                 Err(refused) => refuse(&mut answer, &refused),
-                Ok(()) if filled["spec"] != object["spec"] => {
-                    let op = if object.get("spec").is_some() { "replace" } else { "add" };
-                    let patch = json!([{"op": op, "path": "/spec", "value": filled["spec"]}]).to_string();
-                    answer["patchType"] = json!("JSONPatch");
-                    answer["patch"] = json!(BASE64_STANDARD.encode(patch));
+                Ok(()) => {
+                    // What rules fill in is below these two.
+                    let paths = ["/spec", "/metadata/annotations"].into_iter();
+                    let changed = paths.filter(|path| filled.pointer(path) != object.pointer(path));
+                    let patch: Vec<Value> = changed
+                        .map(|path| json!({"op": "add", "path": path, "value": filled.pointer(path)}))
+                        .collect();
+                    if !patch.is_empty() {
+                        answer["patchType"] = json!("JSONPatch");
+                        answer["patch"] = json!(BASE64_STANDARD.encode(json!(patch).to_string()));
+                    }
                 }
-                Ok(()) => {}
             }
         } else {
             match self.rules.validate(&asked, object).await {

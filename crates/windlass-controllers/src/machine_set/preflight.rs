@@ -1,11 +1,13 @@
 //! Whether now is the time for new machines: what the checks read.
 
-use windlass_api::cluster::MachineSet;
+use windlass_api::cluster::{Cluster, MachineSet};
 use windlass_api::names::{BOOTSTRAP_GROUP, SKIP_PREFLIGHT_CHECKS_ANNOTATION, UPGRADE_STEP_ANNOTATION};
 use windlass_engine::contract;
 use windlass_engine::machine_set::{
     Check, ControlPlane, Failure, Observed, Preflight, Topology, annotation, preflight,
 };
+
+use windlass_engine::topology::{Entry, WorkerKind};
 
 use super::machines::text;
 use super::{Scope, Sets};
@@ -37,6 +39,11 @@ impl Sets {
         let bootstrap = templates.bootstrap.as_ref().map(|template| &template.object.metadata);
         let skipped = annotation(&set.metadata, SKIP_PREFLIGHT_CHECKS_ANNOTATION)
             .or_else(|| annotation(bootstrap?, SKIP_PREFLIGHT_CHECKS_ANNOTATION));
+        let mut skipped = skipped.map(Check::skipped).unwrap_or_default();
+        // The owner keeps these workers behind the control plane on purpose.
+        if is_pinned(cluster, set) {
+            skipped.insert(Check::ControlPlaneVersionSkew);
+        }
         let config = set.spec.template.spec.bootstrap.config_ref.as_ref();
         Ok(preflight(&Preflight {
             control_plane: control_plane.version.as_deref().map(|version| ControlPlane {
@@ -52,9 +59,21 @@ impl Sets {
             kubeadm: config.is_some_and(|config| {
                 config.kind == "KubeadmConfigTemplate" && config.api_group == BOOTSTRAP_GROUP
             }),
-            skipped: skipped.map(Check::skipped).unwrap_or_default(),
+            skipped,
         }))
     }
+}
+
+/// Whether the entry of the topology keeps the machines at a version.
+fn is_pinned(cluster: &Cluster, set: &MachineSet) -> bool {
+    let labels = set.metadata.labels.as_ref();
+    let entry = labels.and_then(|labels| labels.get(WorkerKind::MachineDeployment.entry_label()));
+    let entries = cluster.spec.topology.as_ref().map(Entry::all).unwrap_or_default();
+    entries.iter().any(|known| {
+        known.kind == WorkerKind::MachineDeployment
+            && Some(known.name) == entry.map(String::as_str)
+            && !known.written_pins().is_empty()
+    })
 }
 
 fn version(set: &MachineSet) -> Option<&str> {

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, MachineDeployment, MachineHealthCheck, MachinePool};
 use windlass_api::names::{
-    CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION, TOPOLOGY_DRY_RUN_ANNOTATION, TOPOLOGY_FIELD_MANAGER,
-    TOPOLOGY_OWNED_LABEL, UPGRADE_STEP_ANNOTATION,
+    ACKNOWLEDGED_TARGET_ANNOTATION, APPROVED_ANNOTATION, CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION,
+    TOPOLOGY_DRY_RUN_ANNOTATION, TOPOLOGY_FIELD_MANAGER, TOPOLOGY_OWNED_LABEL, UPGRADE_STEP_ANNOTATION,
 };
 use windlass_engine::topology::desired::{
     Desired, DesiredGroup, DesiredWorkers, Names, TemplateChange, reference, template_change,
@@ -33,21 +33,49 @@ pub(super) struct Applier<'a> {
 impl Applier<'_> {
     /// Records what is promised: hooks that are pending and the step that is under way. Must be there before anything
     /// moves, so that a crash loses nothing.
+    ///
+    /// It is promised for the target that the decision was made for, and for no other: if the target has changed since,
+    /// the write conflicts and it is decided anew. Admission reads the promise when the target is changed, so one of the
+    /// two always sees the other.
     pub(super) async fn marks(&self, decision: &Decision) -> Result<(), TopologyError> {
-        let pending = decision.pending_hooks.annotation();
-        let step = decision.upgrade_step.as_ref().map(Version::to_string);
+        let text = |version: &Option<Version>| version.as_ref().map(Version::to_string);
+        let approved = if decision.ends_upgrade { decision.approvals_left.clone() } else { None };
+        let mut marks = vec![
+            (PENDING_HOOKS_ANNOTATION, decision.pending_hooks.annotation()),
+            (UPGRADE_STEP_ANNOTATION, text(&decision.upgrade_step)),
+            (ACKNOWLEDGED_TARGET_ANNOTATION, text(&decision.acknowledged_target)),
+        ];
+        if decision.ends_upgrade {
+            marks.push((APPROVED_ANNOTATION, approved));
+        }
         let annotations = self.cluster.annotations();
-        if annotations.get(PENDING_HOOKS_ANNOTATION) == pending.as_ref()
-            && annotations.get(UPGRADE_STEP_ANNOTATION) == step.as_ref()
-        {
+        marks.retain(|(key, value)| annotations.get(*key) != value.as_ref());
+        if marks.is_empty() {
             return Ok(());
         }
-        let patch = json!({"metadata": {
-            "uid": self.cluster.uid(),
-            "annotations": {PENDING_HOOKS_ANNOTATION: pending, UPGRADE_STEP_ANNOTATION: step},
-        }});
-        let key = ObjectKey::of(self.cluster);
-        self.context.writer::<Cluster>().patch_unconditionally(&key, patch).await?;
+        let target = self.cluster.spec.topology.as_ref().map(|topology| &topology.version);
+        // An empty value is a removal on purpose: admission takes such a key away, and puts back one that is just missing.
+        let removed: Vec<&str> =
+            marks.iter().filter(|(_, value)| value.is_none()).map(|(key, _)| *key).collect();
+        let values: Vec<(&str, String)> =
+            marks.iter().map(|(key, value)| (*key, value.clone().unwrap_or_default())).collect();
+        let writer = self.context.writer::<Cluster>();
+        let unchanged = [("/spec/topology/version", json!(target))];
+        let written = writer.annotate_if(self.cluster, &unchanged, &values).await?;
+        let before = annotations.get(ACKNOWLEDGED_TARGET_ANNOTATION);
+        if let (Some(before), Some(now)) = (before, text(&decision.acknowledged_target))
+            && *before != now
+        {
+            self.event("UpgradeRetargeted", format!("The upgrade to {before} goes to {now} instead"));
+        }
+        let left: Vec<&str> =
+            removed.into_iter().filter(|key| written.annotations().contains_key(*key)).collect();
+        if !left.is_empty() {
+            let gone: serde_json::Map<String, Value> =
+                left.into_iter().map(|key| (key.to_owned(), Value::Null)).collect();
+            let patch = json!({"metadata": {"uid": self.cluster.uid(), "annotations": gone}});
+            writer.patch_unconditionally(&ObjectKey::of(self.cluster), patch).await?;
+        }
         Ok(())
     }
 
@@ -89,6 +117,9 @@ impl Applier<'_> {
         let from = current.and_then(|current| current.data.pointer("/spec/version")).and_then(Value::as_str);
         let to = decision.control_plane.version.to_string();
         let change = from.filter(|from| *from != to).map(|from| format!("from {from} to {to}"));
+        if let Some(former) = &decision.control_plane.redirected_from {
+            self.event("UpgradeStepRedirected", format!("The step to {former} goes to {to} instead"));
+        }
         self.provided(current, &desired.control_plane, change).await
     }
 

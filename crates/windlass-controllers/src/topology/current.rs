@@ -3,25 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use windlass_api::cluster::{
     Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachinePool, MachineTemplateSpec,
-    TemplateMeta,
 };
-use windlass_api::conditions::CONTROL_PLANE_INITIALIZED;
+use windlass_api::conditions::{CONTROL_PLANE_INITIALIZED, ROLLING_OUT};
 use windlass_api::hooks::Hook;
 use windlass_api::names::{
-    BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX, CLUSTER_NAME_LABEL, DEFER_UPGRADE_ANNOTATION,
-    HOLD_UPGRADE_SEQUENCE_ANNOTATION, PENDING_HOOKS_ANNOTATION, TOPOLOGY_OWNED_LABEL,
+    ACKNOWLEDGED_TARGET_ANNOTATION, BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX, CLUSTER_NAME_LABEL,
+    CONTROL_PLANE_LABEL, PENDING_HOOKS_ANNOTATION, TOPOLOGY_OWNED_LABEL, UPDATE_IN_PROGRESS_ANNOTATION,
     UPGRADE_CONCURRENCY_ANNOTATION, UPGRADE_STEP_ANNOTATION,
 };
 use windlass_engine::topology::desired::{Blueprint, CurrentNames, GroupNames};
 use windlass_engine::topology::{
-    ControlPlane, GroupObject, MachineVersions, Observed, PendingHooks, PlanSource, PoolMembers, WorkerGroup,
-    WorkerKind,
+    ControlPlane, Entry, GroupObject, MachineVersions, Observed, PendingHooks, PlanSource, PoolMembers,
+    Steering, WorkerGroup, WorkerKind,
 };
-use windlass_engine::{condition, contract};
+use windlass_engine::{condition, contract, rollout};
 use windlass_plan::Source;
 use windlass_runtime::{Cache, Context, ObjectKey};
 use windlass_version::Version;
@@ -130,8 +130,10 @@ impl Current {
         let annotation = |key: &str| cluster.annotations().get(key).map(String::as_str);
         observed.source = PlanSource::Known(Source::OneMinor);
         observed.pending_hooks = PendingHooks::parse(annotation(PENDING_HOOKS_ANNOTATION));
-        observed.upgrade_step =
-            annotation(UPGRADE_STEP_ANNOTATION).and_then(|version| Version::parse(version).ok());
+        let version = |key: &str| annotation(key).and_then(|version| Version::parse(version).ok());
+        observed.upgrade_step = version(UPGRADE_STEP_ANNOTATION);
+        observed.acknowledged_target = version(ACKNOWLEDGED_TARGET_ANNOTATION);
+        (observed.steering, _) = Steering::read(cluster.metadata.annotations.as_ref());
         observed.concurrency = annotation(UPGRADE_CONCURRENCY_ANNOTATION)
             .and_then(|value| value.parse().ok())
             .unwrap_or(1)
@@ -147,23 +149,31 @@ impl Current {
         observed.control_plane_initialized = cluster.status.initialization.control_plane_initialized
             == Some(true)
             || condition::is_true(&cluster.status.conditions, CONTROL_PLANE_INITIALIZED);
-        observed.control_plane = self.control_plane.as_ref().map(control_plane).transpose()?;
+        let machines = |found| control_plane(found, caches, cluster);
+        observed.control_plane = self.control_plane.as_ref().map(machines).transpose()?;
         let step = step_of_workers(&observed);
         if let Some(topology) = topology {
-            for entry in &topology.workers.machine_deployments {
-                let object = self.machine_deployments.get(&entry.name);
-                let object = object.map(|object| deployment(object, caches)).transpose()?;
-                observed.workers.push(group(
-                    WorkerKind::MachineDeployment,
-                    &entry.name,
-                    &entry.metadata,
-                    object,
-                ));
-            }
-            for entry in &topology.workers.machine_pools {
-                let object = self.machine_pools.get(&entry.name);
-                let object = object.map(|object| pool(object, step.as_ref())).transpose()?;
-                observed.workers.push(group(WorkerKind::MachinePool, &entry.name, &entry.metadata, object));
+            for entry in Entry::all(topology) {
+                let object = match entry.kind {
+                    WorkerKind::MachineDeployment => {
+                        let object = self.machine_deployments.get(entry.name);
+                        object.map(|object| deployment(object, caches)).transpose()?
+                    }
+                    WorkerKind::MachinePool => {
+                        let object = self.machine_pools.get(entry.name);
+                        object.map(|object| pool(object, step.as_ref())).transpose()?
+                    }
+                };
+                let pin = entry.pin().map_err(|error| TopologyError::Version {
+                    field: format!("{}.version", entry.field()),
+                    error,
+                })?;
+                observed.workers.push(WorkerGroup {
+                    defer: entry.defers(),
+                    hold: entry.holds(),
+                    pin,
+                    ..group(entry.kind, entry.name, object)
+                });
             }
         }
         self.leaving(caches, step.as_ref(), &mut observed)?;
@@ -187,12 +197,12 @@ impl Current {
             self.machine_deployments.iter().filter(|(entry, _)| !deployments.contains(*entry))
         {
             let object = Some(deployment(object, caches)?);
-            let group = group(WorkerKind::MachineDeployment, entry, &TemplateMeta::default(), object);
+            let group = group(WorkerKind::MachineDeployment, entry, object);
             observed.workers.push(WorkerGroup { in_topology: false, ..group });
         }
         for (entry, object) in self.machine_pools.iter().filter(|(entry, _)| !pools.contains(*entry)) {
             let object = Some(pool(object, step)?);
-            let group = group(WorkerKind::MachinePool, entry, &TemplateMeta::default(), object);
+            let group = group(WorkerKind::MachinePool, entry, object);
             observed.workers.push(WorkerGroup { in_topology: false, ..group });
         }
         Ok(())
@@ -258,23 +268,35 @@ fn group_names(name: String, template: &MachineTemplateSpec) -> GroupNames {
     }
 }
 
-fn group(
-    kind: WorkerKind,
-    topology_name: &str,
-    metadata: &TemplateMeta,
-    object: Option<GroupObject>,
-) -> WorkerGroup {
+fn group(kind: WorkerKind, topology_name: &str, object: Option<GroupObject>) -> WorkerGroup {
     WorkerGroup {
         kind,
         topology_name: topology_name.to_owned(),
         in_topology: true,
-        defer: metadata.annotations.contains_key(DEFER_UPGRADE_ANNOTATION),
-        hold: metadata.annotations.contains_key(HOLD_UPGRADE_SEQUENCE_ANNOTATION),
+        defer: false,
+        hold: false,
+        pin: None,
         object,
     }
 }
 
-fn control_plane(found: &External) -> Result<ControlPlane, TopologyError> {
+fn control_plane(
+    found: &External,
+    caches: &Caches,
+    cluster: &Cluster,
+) -> Result<ControlPlane, TopologyError> {
+    let namespace = ObjectKey::of(cluster).namespace;
+    let labels: BTreeMap<String, String> = [
+        (CLUSTER_NAME_LABEL.to_owned(), cluster.name_any()),
+        (CONTROL_PLANE_LABEL.to_owned(), String::new()),
+    ]
+    .into();
+    let machines = caches.machines.labelled(&namespace, &labels);
+    let is_updating =
+        |machine: &Arc<Machine>| machine.annotations().contains_key(UPDATE_IN_PROGRESS_ANNOTATION);
+    let conditions = found.data().pointer("/status/conditions").cloned();
+    let conditions: Vec<Condition> =
+        conditions.and_then(|conditions| serde_json::from_value(conditions).ok()).unwrap_or_default();
     let read = contract::control_plane(found.data(), found.kind.contract);
     let kind = found.kind.resource.kind.clone();
     let version = read.version.unwrap_or_default();
@@ -284,6 +306,8 @@ fn control_plane(found: &External) -> Result<ControlPlane, TopologyError> {
         running: running.collect::<Result<_, _>>()?,
         kind,
         name: found.object.name_any(),
+        updating_in_place: machines.iter().any(is_updating),
+        blocked: rollout::blocked(&conditions),
     })
 }
 
@@ -302,7 +326,15 @@ fn deployment(object: &MachineDeployment, caches: &Caches) -> Result<GroupObject
             !versions.have(version)
         })
     });
-    Ok(GroupObject { name: object.name_any(), version, upgrading })
+    // What was written last may not have been looked at: then it is not known that nothing is rolled out.
+    let unseen = object.status.observed_generation < object.metadata.generation;
+    Ok(GroupObject {
+        name: object.name_any(),
+        version,
+        upgrading,
+        rolling_out: unseen || condition::is_true(&object.status.conditions, ROLLING_OUT),
+        blocked: rollout::blocked(&object.status.conditions),
+    })
 }
 
 /// The version that workers are on their way to, while they are.
@@ -320,7 +352,7 @@ fn pool(object: &MachinePool, step: Option<&Version>) -> Result<GroupObject, Top
     let running: Vec<(Version, usize)> = running.collect();
     let members = PoolMembers { wanted: count(object.spec.replicas).unwrap_or(1), running: &running };
     let upgrading = version.as_ref().is_some_and(|version| members.are_upgrading(version, step));
-    Ok(GroupObject { name: object.name_any(), version, upgrading })
+    Ok(GroupObject { name: object.name_any(), version, upgrading, rolling_out: false, blocked: None })
 }
 
 fn group_version(

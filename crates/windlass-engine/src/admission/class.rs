@@ -12,6 +12,7 @@ use windlass_version::{Distance, Version};
 
 use super::Verdict;
 use super::machines::{check_health_check, check_metadata, check_strategy, check_taints};
+use crate::topology::Entry;
 use windlass_gotemplate::{MissingKey, Template, TemplateError, render};
 
 /// Clusters that use a class.
@@ -345,6 +346,21 @@ fn check_use(class: &ClusterClass, used: ClassUse<'_>, verdict: &mut Verdict) {
                     topology.version
                 ),
             );
+        }
+        for entry in Entry::all(topology) {
+            let pinned = entry
+                .written_pins()
+                .into_iter()
+                .find(|pin| !versions.is_empty() && !versions.iter().any(|version| version == pin.version));
+            if let Some(pin) = pinned {
+                verdict.refuse(
+                    "spec.kubernetesVersions",
+                    format!(
+                        "{0} must stay, {1} {2} of Cluster {name} is pinned to it; a list with {0} is accepted",
+                        pin.version, entry.kind, entry.name
+                    ),
+                );
+            }
         }
         for entry in &topology.workers.machine_deployments {
             if !workers.machine_deployments.iter().any(|class| class.class == entry.class) {

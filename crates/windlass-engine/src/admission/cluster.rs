@@ -12,7 +12,8 @@ use windlass_version::Version;
 
 use super::machines::{check_health_check, check_metadata, check_strategy, check_taints};
 use super::version_change::{self, UpgradeState};
-use super::{Verdict, accepted, strict_version};
+use super::{Verdict, accepted, pins, strict_version};
+use crate::topology::{Steering, SteeringProblem};
 
 const AUTOSCALER_MIN: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
 const AUTOSCALER_MAX: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
@@ -30,13 +31,15 @@ pub struct ClusterContext<'a> {
     pub state: Option<&'a UpgradeState>,
 }
 
-/// Fills in what may be left out: the `v` in front of the version.
+/// Fills in what may be left out: the `v` in front of versions.
 pub fn default_cluster(cluster: &mut Cluster) {
-    if let Some(topology) = &mut cluster.spec.topology
-        && !topology.version.is_empty()
-        && !topology.version.starts_with('v')
-    {
-        topology.version.insert(0, 'v');
+    let Some(topology) = &mut cluster.spec.topology else { return };
+    let pins = topology.workers.machine_deployments.iter_mut().map(|entry| &mut entry.version);
+    let pins = pins.chain(topology.workers.machine_pools.iter_mut().map(|entry| &mut entry.version));
+    for version in std::iter::once(&mut topology.version).chain(pins) {
+        if !version.is_empty() && !version.starts_with('v') {
+            version.insert(0, 'v');
+        }
     }
 }
 
@@ -85,6 +88,9 @@ pub fn validate_cluster(cluster: &Cluster, context: ClusterContext<'_>) -> Verdi
         );
     }
     check_workers(topology, &mut verdict);
+    let old_topology = context.old.and_then(|old| old.spec.topology.as_ref());
+    check_steering(cluster, &mut verdict);
+    pins::check(topology, old_topology, context.class, context.state, &mut verdict);
     match context.class {
         Some(class) => {
             check_against_class(topology, class, &mut verdict);
@@ -116,12 +122,25 @@ pub fn validate_cluster(cluster: &Cluster, context: ClusterContext<'_>) -> Verdi
         (version, old_version.and_then(|old| Version::parse(old).ok()), context.state)
     {
         if annotations.contains_key(DISABLE_UPDATE_VERSION_CHECK_ANNOTATION) {
-            verdict.warn("changes of spec.topology.version are not checked, as an annotation asks for");
+            verdict.warn(format!(
+                "the change of spec.topology.version is not checked, as annotation \
+                 {DISABLE_UPDATE_VERSION_CHECK_ANNOTATION} asks for: neither that nothing goes back, nor that there is a \
+                 path, nor that AfterClusterUpgrade has passed"
+            ));
         } else {
-            version_change::check(&old, &new, context.class, state, &mut verdict);
+            let state = state.clone().with_entries(topology);
+            version_change::check(&old, &new, context.class, &state, &mut verdict);
         }
     }
     verdict
+}
+
+/// What the annotations ask of an upgrade must be understood, or they would ask for something else.
+fn check_steering(cluster: &Cluster, verdict: &mut Verdict) {
+    let (_, problems) = Steering::read(cluster.metadata.annotations.as_ref());
+    for SteeringProblem { key, problem } in problems {
+        verdict.refuse(format!("metadata.annotations[{key}]"), problem);
+    }
 }
 
 fn check_version(topology: &Topology, verdict: &mut Verdict) -> Option<Version> {

@@ -7,6 +7,7 @@ mod class;
 mod cluster;
 mod machine_deployment;
 mod machines;
+mod pins;
 mod version_change;
 
 use std::fmt;
@@ -16,6 +17,7 @@ use windlass_version::{ParseError, Version};
 pub use class::{ClassUse, validate_class, validate_class_deletion};
 pub use cluster::{ClusterContext, default_cluster, validate_cluster};
 pub use machine_deployment::{default_machine_deployment, validate_machine_deployment};
+pub use pins::pins_change;
 pub use version_change::UpgradeState;
 
 /// One field that is refused.
@@ -70,6 +72,6 @@ fn accepted<T: fmt::Display>(choices: impl IntoIterator<Item = T>) -> String {
 }
 
 /// A version as it may stand in a specification: strict, with or without its `v`.
-fn strict_version(text: &str) -> Result<Version, ParseError> {
+pub(crate) fn strict_version(text: &str) -> Result<Version, ParseError> {
     Version::parse_strict(text.strip_prefix('v').unwrap_or(text))
 }

@@ -13,6 +13,7 @@ use super::{Described, VersionChange, version_of};
 use crate::condition;
 use crate::contract::{self, Contract};
 use crate::topology::PendingHooks;
+use crate::waiting::Wait;
 
 /// An upgrade that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -69,9 +70,13 @@ impl UpgradeDescription {
         let annotation = |key: &str| annotations.and_then(|all| all.get(key));
         let pending = PendingHooks::parse(annotation(PENDING_HOOKS_ANNOTATION).map(String::as_str));
         let step = annotation(UPGRADE_STEP_ANNOTATION).cloned();
-        let control_plane = plan(cluster.status.control_plane.as_ref());
-        let workers = plan(cluster.status.workers.as_ref());
+        // Without a path, what was planned last is not what comes.
+        let is_lost = Wait::of_cluster(cluster).is_some_and(|wait| wait.reason == "NoUpgradePath");
+        let status = |status: Option<&MachinesStatus>| if is_lost { Vec::new() } else { plan(status) };
+        let control_plane = status(cluster.status.control_plane.as_ref());
+        let workers = status(cluster.status.workers.as_ref());
         let is_under_way = step.is_some()
+            || is_lost
             || !control_plane.is_empty()
             || !workers.is_empty()
             || pending.contains(Hook::AfterClusterUpgrade);
@@ -136,12 +141,18 @@ fn steps(
     workers: &[String],
 ) -> Vec<StepDescription> {
     let read = objects.control_plane.map(|found| contract::control_plane(found, Contract::V1Beta2));
+    // The control plane has the last word on whether it is done: a machine may be up that it does not count yet.
+    let is_moving = read.as_ref().is_some_and(|read| read.is_upgrading());
     let current = read.and_then(|read| read.version);
     let groups = groups(objects);
     let mut steps = over(objects, history, current.as_ref(), &groups);
     if let Some(current) = &current {
         let (done, all) = counted(&objects.control_plane_machines(), current);
-        steps.push(taken("control plane".to_owned(), current, done, all));
+        let mut step = taken("control plane".to_owned(), current, done, all);
+        if is_moving {
+            step.state = StepState::Running;
+        }
+        steps.push(step);
         for group in groups.iter().filter(|group| &group.version == current) {
             steps.push(taken(group.part.clone(), current, group.done, group.all));
         }

@@ -8,6 +8,7 @@ use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachinePool};
 use super::{Described, is_control_plane, version_of};
 use crate::condition;
 use crate::contract::{self, Contract};
+use crate::topology::{Entry, WorkerKind};
 
 /// An object, and below it what it is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -25,6 +26,9 @@ pub struct ObjectDescription {
     /// The version that it shall have; for a machine, the one that it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// The version that the topology keeps it at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<String>,
     /// How many machines it has, for those that have machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<ReplicaDescription>,
@@ -150,7 +154,16 @@ fn control_plane(objects: Described<'_>, kind: String, name: String) -> ObjectDe
         condition: found.and_then(any_condition),
         deleting: found.is_some_and(is_deleting),
         objects: sorted(machines),
+        ..ObjectDescription::default()
     }
+}
+
+/// The version that the entry of a worker group in the topology keeps it at.
+fn pin(objects: Described<'_>, kind: WorkerKind, metadata: &ObjectMeta) -> Option<String> {
+    let name = metadata.labels.as_ref()?.get(kind.entry_label())?;
+    let entries = Entry::all(objects.cluster.spec.topology.as_ref()?);
+    let entry = entries.into_iter().find(|entry| entry.kind == kind && entry.name == name)?;
+    entry.written_pins().first().map(|pin| pin.version.to_owned())
 }
 
 /// Worker groups in the order of their names, then machines that belong to none.
@@ -171,6 +184,7 @@ fn workers(objects: Described<'_>) -> Vec<ObjectDescription> {
                 up_to_date: status.up_to_date_replicas.unwrap_or_default(),
             }),
             condition: reported(&status.conditions, &["Available", "Ready"]),
+            pinned: pin(objects, WorkerKind::MachineDeployment, &group.metadata),
             objects: sorted(machines),
             ..named(MachineDeployment::KIND, &group.metadata)
         });
@@ -187,6 +201,7 @@ fn workers(objects: Described<'_>) -> Vec<ObjectDescription> {
                 up_to_date: status.up_to_date_replicas.unwrap_or_default(),
             }),
             condition: reported(&status.conditions, &["Available", "Ready"]),
+            pinned: pin(objects, WorkerKind::MachinePool, &pool.metadata),
             ..named(MachinePool::KIND, &pool.metadata)
         });
     }

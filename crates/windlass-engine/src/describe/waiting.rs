@@ -52,6 +52,7 @@ fn reported(found: &Condition) -> Wait {
         hook: None,
         handlers: Vec::new(),
         version: None,
+        step: None,
         since: found.last_transition_time.clone(),
         retry_after_seconds: None,
     }

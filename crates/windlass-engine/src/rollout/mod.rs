@@ -34,5 +34,5 @@ pub use plan::{
     Blocked, BlockedSet, Leftover, Plan, Progress, SetPlan, WhyBlocked, finished_sets, is_complete, plan,
 };
 pub use roles::{MustReplace, NewSet, OldSet, Roles, WhyCreate, roles};
-pub use status::{ROLLOUT_BLOCKED, StatusFacts, progress, status};
+pub use status::{ROLLOUT_BLOCKED, StatusFacts, blocked, progress, status};
 pub use template::{FreshSet, fresh_set, same_machines};

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass_api::cluster::{
     Machine, MachineDeployment, MachineDeploymentPhase, MachineDeploymentStatus, MachineSet,
 };
@@ -145,6 +146,13 @@ fn available_finding(deployment: &MachineDeployment, available: i32) -> Finding 
         "{available} available replicas, at least {floor} required ({replicas} replicas, {} may be unavailable)",
         limits.unavailable
     ))
+}
+
+/// What an object says about a rollout that it cannot go on with by itself, from its condition `RollingOut`.
+pub fn blocked(conditions: &[Condition]) -> Option<String> {
+    let told = condition::find(conditions, ROLLING_OUT).filter(|told| told.reason == ROLLOUT_BLOCKED)?;
+    let last = told.message.lines().last()?;
+    Some(last.trim_start_matches("* ").to_owned())
 }
 
 /// Condition `RollingOut`: how many machines are not up to date, why, and why nothing is done about it.

@@ -106,7 +106,7 @@ impl TopologyReconciled {
         if !is_upgrading(decision) {
             return Self { status: true, reason: "ReconcileSucceeded", message: String::new() };
         }
-        Self::negative(upgrade_reason(decision), upgrade_message(observed, decision))
+        Self::negative(upgrade_reason(observed, decision), upgrade_message(observed, decision))
     }
 
     fn negative(reason: &'static str, message: String) -> Self {
@@ -121,12 +121,17 @@ fn control_plane_moves(decision: &Decision) -> bool {
 pub(super) fn is_upgrading(decision: &Decision) -> bool {
     decision.control_plane.pending
         || control_plane_moves(decision)
-        || decision.workers.iter().any(|group| group.is_upgrading() || !group.may_be_written())
+        || decision.workers.iter().any(|group| group.is_unfinished() || group.is_pending())
         || decision.pending_hooks.contains(Hook::AfterClusterUpgrade)
 }
 
-/// Says so when nothing but the owner of a worker group can make the upgrade go on.
-fn upgrade_reason(decision: &Decision) -> &'static str {
+/// Says so when nothing but the owner of the Cluster or of a worker group can make the upgrade go on.
+fn upgrade_reason(observed: &Observed, decision: &Decision) -> &'static str {
+    match decision.waiting(observed) {
+        Some(WaitingOn::Held { .. } | WaitingOn::HeldAt { .. }) => return "UpgradeHeld",
+        Some(WaitingOn::Approval { .. }) => return "UpgradeApprovalNeeded",
+        _ => {}
+    }
     let stuck = |kind| {
         let mut deferred = false;
         for group in decision.workers.iter().filter(|group| group.id.kind == kind) {
@@ -147,7 +152,14 @@ fn upgrade_reason(decision: &Decision) -> &'static str {
 }
 
 fn upgrade_message(observed: &Observed, decision: &Decision) -> String {
-    let mut message = format!("The Cluster is upgrading to {}", observed.version);
+    let mut message = match decision.control_plane.pending
+        || control_plane_moves(decision)
+        || decision.workers.iter().any(GroupDecision::is_unfinished)
+        || decision.pending_hooks.contains(Hook::AfterClusterUpgrade)
+    {
+        true => format!("The Cluster is upgrading to {}", observed.version),
+        false => "Pinned worker groups are not at their versions".to_owned(),
+    };
     let mut line = |text: String| {
         // Writing to a String does not fail.
         let _ = write!(message, "\n  * {text}");
@@ -178,16 +190,15 @@ fn upgrade_message(observed: &Observed, decision: &Decision) -> String {
 
 fn group_lines(kind: WorkerKind, groups: &[&GroupDecision], decision: &Decision) -> Vec<String> {
     let mut lines = Vec::new();
-    let plan = decision.plan.workers();
     let named = |pick: &dyn Fn(&GroupDecision) -> bool| -> Vec<&str> {
         let mut names: Vec<&str> =
             groups.iter().filter(|group| pick(group)).map(|group| group.id.name.as_str()).collect();
         names.sort_unstable();
         names
     };
-    let upgrading = named(&|group| group.is_upgrading());
     let deferred = named(&|group| !group.is_upgrading() && group.is_deferred());
-    let pending = named(&|group| !group.is_upgrading() && !group.is_deferred() && group.is_pending());
+    let is_pending =
+        |group: &GroupDecision| !group.is_upgrading() && !group.is_deferred() && group.is_pending();
     let mut later: Vec<&str> = groups
         .iter()
         .filter(|group| matches!(group.action, GroupAction::CreateLater(_)))
@@ -195,12 +206,25 @@ fn group_lines(kind: WorkerKind, groups: &[&GroupDecision], decision: &Decision)
         .collect();
     later.sort_unstable();
     let to = &decision.control_plane.version;
-    if !upgrading.is_empty() {
-        let verb = if upgrading.len() == 1 { "is" } else { "are" };
-        lines.push(format!("{} {verb} upgrading to {to}{}", name_list(kind, &upgrading), then(&plan, to)));
+    // Groups have their own stops, and those that have the same are named together.
+    for (version, stops) in ways(groups, &|group| group.is_upgrading()) {
+        let names = named(&|group| group.is_upgrading() && way(group) == (&version, stops.as_slice()));
+        let verb = if names.len() == 1 { "is" } else { "are" };
+        lines.push(format!(
+            "{} {verb} upgrading to {version}{}",
+            name_list(kind, &names),
+            then(&stops, &version)
+        ));
     }
-    if !pending.is_empty() {
-        lines.push(format!("{} will upgrade to {}", name_list(kind, &pending), list(&plan)));
+    for (version, stops) in ways(groups, &is_pending) {
+        let names = named(&|group| is_pending(group) && way(group) == (&version, stops.as_slice()));
+        let rest = match stops.as_slice() {
+            [] => format!("stay at {version} for now"),
+            stops => format!("will upgrade to {}", list(stops)),
+        };
+        let rest =
+            if names.len() == 1 && stops.is_empty() { rest.replacen("stay", "stays", 1) } else { rest };
+        lines.push(format!("{} {rest}", name_list(kind, &names)));
     }
     if !deferred.is_empty() {
         let verb = if deferred.len() == 1 { "waits" } else { "wait" };
@@ -214,6 +238,26 @@ fn group_lines(kind: WorkerKind, groups: &[&GroupDecision], decision: &Decision)
         lines.push(format!("{} will be created when the control plane is ready", name_list(kind, &later)));
     }
     lines
+}
+
+/// The version that a group goes to or is at, and what remains for it.
+fn way(group: &GroupDecision) -> (&Version, &[Version]) {
+    match (&group.pin, group.is_pending()) {
+        (Some(pin), true) => (&group.version, std::slice::from_ref(pin)),
+        _ => (&group.version, &group.stops),
+    }
+}
+
+/// The different ways of some groups, in the order of the groups.
+fn ways(groups: &[&GroupDecision], pick: &dyn Fn(&GroupDecision) -> bool) -> Vec<(Version, Vec<Version>)> {
+    let mut ways: Vec<(Version, Vec<Version>)> = Vec::new();
+    for group in groups.iter().filter(|group| pick(group)) {
+        let (version, stops) = way(group);
+        if !ways.iter().any(|(known, rest)| known == version && rest == stops) {
+            ways.push((version.clone(), stops.to_vec()));
+        }
+    }
+    ways
 }
 
 fn list(versions: &[Version]) -> String {

@@ -89,12 +89,21 @@ impl HookAnswers {
 pub(super) struct HookLedger<'a> {
     answers: &'a HookAnswers,
     pub(super) pending: PendingHooks,
+    /// The target for which BeforeClusterUpgrade has passed, while an upgrade runs.
+    pub(super) acknowledged_target: Option<Version>,
     pub(super) held: Vec<WaitingOn>,
 }
 
 impl<'a> HookLedger<'a> {
     pub(super) fn new(pending: PendingHooks, answers: &'a HookAnswers) -> Self {
-        Self { answers, pending, held: Vec::new() }
+        Self { answers, pending, acknowledged_target: None, held: Vec::new() }
+    }
+
+    /// Something that is no hook holds something.
+    pub(super) fn hold(&mut self, waiting: WaitingOn) {
+        if !self.held.contains(&waiting) {
+            self.held.push(waiting);
+        }
     }
 
     /// Whether a hook lets pass. `Err` is the call to make before that is known.

@@ -9,7 +9,11 @@ pub mod desired;
 mod hooks;
 mod observed;
 pub mod patches;
+mod pin;
 mod plan;
+mod redirect;
+mod steering;
+mod step_name;
 mod upgrade;
 mod waits;
 mod workers;
@@ -23,6 +27,10 @@ pub use observed::{
     ControlPlane, GroupId, GroupObject, MachineVersions, Observed, PlanSource, PoolMembers, WorkerGroup,
     WorkerKind,
 };
+pub use pin::{Entry, WrittenPin};
+pub(crate) use plan::planned;
 pub use plan::{NoPath, Plan, PlanQuery};
+pub use steering::{MAX_APPROVALS, Steering, SteeringProblem};
+pub use step_name::{NotAStep, StepName, StepScope};
 pub use upgrade::{Decision, Next, decide};
 pub use workers::{GroupAction, GroupDecision};

@@ -7,6 +7,7 @@ use windlass_api::names::{TOPOLOGY_DEPLOYMENT_NAME_LABEL, TOPOLOGY_POOL_NAME_LAB
 use windlass_plan::Source;
 use windlass_version::{Comparison, Version};
 
+use super::steering::Steering;
 use crate::pending_hooks::PendingHooks;
 
 /// Everything that decides which version each part of a managed topology gets.
@@ -25,6 +26,11 @@ pub struct Observed {
     pub pending_hooks: PendingHooks,
     /// The step that was recorded before the control plane was written.
     pub upgrade_step: Option<Version>,
+    /// The target for which BeforeClusterUpgrade passed, while an upgrade runs. Missing if the upgrade was begun by
+    /// something that keeps none: then it has passed for the target of now.
+    pub acknowledged_target: Option<Version>,
+    /// What the annotations of the Cluster ask of the upgrade.
+    pub steering: Steering,
     /// How many groups of a kind may upgrade at the same time; at least 1.
     pub concurrency: usize,
     /// Annotation keys that hold an upgrade as a blocking BeforeClusterUpgrade would.
@@ -45,6 +51,8 @@ impl Observed {
             workers: Vec::new(),
             pending_hooks: PendingHooks::default(),
             upgrade_step: None,
+            acknowledged_target: None,
+            steering: Steering::default(),
             concurrency: 1,
             upgrade_holds: BTreeSet::new(),
             created: false,
@@ -52,11 +60,12 @@ impl Observed {
         }
     }
 
-    /// The oldest version of all worker groups, those on their way out included: their machines still run.
-    /// Among builds without an order, one that differs from the control plane is behind it.
+    /// The oldest version of the worker groups that take part in upgrades, those on their way out included: their
+    /// machines still run. Among builds without an order, one that differs from the control plane is behind it.
     pub fn oldest_workers(&self) -> Option<&Version> {
         let control_plane = self.control_plane.as_ref().map(|control_plane| &control_plane.version);
-        self.workers.iter().filter_map(WorkerGroup::version).reduce(|oldest, candidate| {
+        let taking_part = self.workers.iter().filter(|group| group.pin.is_none());
+        taking_part.filter_map(WorkerGroup::version).reduce(|oldest, candidate| {
             match candidate.compare(oldest) {
                 Comparison::Less => candidate,
                 Comparison::DifferentBuild if control_plane == Some(oldest) => candidate,
@@ -86,6 +95,10 @@ pub struct ControlPlane {
     pub version: Version,
     /// The versions of its machines, as `status.versions` or `status.version` tells them.
     pub running: Vec<Version>,
+    /// Whether a machine of it is being updated in place.
+    pub updating_in_place: bool,
+    /// What it says about a rollout that it cannot go on with by itself.
+    pub blocked: Option<String>,
 }
 
 impl ControlPlane {
@@ -97,6 +110,21 @@ impl ControlPlane {
     /// Whether a machine of it is behind its specification.
     pub fn is_upgrading(&self) -> bool {
         self.running.iter().any(|running| self.version.compare(running).is_progress())
+    }
+
+    /// Whether it has reached a version: its specification has, and no machine of it is behind.
+    pub fn has_reached(&self, version: &Version) -> bool {
+        let is_there = |at: &Version| at.compare(version) != Comparison::Less;
+        is_there(&self.version) && self.running.iter().all(is_there)
+    }
+
+    /// The oldest version that a machine of it runs.
+    pub fn oldest_running(&self) -> Option<&Version> {
+        self.running.iter().reduce(
+            |oldest, running| {
+                if running.compare(oldest) == Comparison::Less { running } else { oldest }
+            },
+        )
     }
 }
 
@@ -167,8 +195,10 @@ pub struct WorkerGroup {
     pub in_topology: bool,
     /// Whether the entry asks to be left out of the upgrade for now.
     pub defer: bool,
-    /// Whether the entry asks that neither it nor any later entry of its kind upgrades for now.
+    /// Whether the entry asks that neither it nor any later entry upgrades for now.
     pub hold: bool,
+    /// The version that the entry keeps the group at. It takes no part in upgrades.
+    pub pin: Option<Version>,
     /// The object, if it exists.
     pub object: Option<GroupObject>,
 }
@@ -182,6 +212,10 @@ pub struct GroupObject {
     pub version: Option<Version>,
     /// Whether some of its machines do not have that version yet.
     pub upgrading: bool,
+    /// Whether machines are being rolled out, for whatever change.
+    pub rolling_out: bool,
+    /// What it says about a rollout that it cannot go on with by itself.
+    pub blocked: Option<String>,
 }
 
 impl WorkerGroup {
@@ -199,6 +233,16 @@ impl WorkerGroup {
     /// Whether some of its machines do not have their version yet.
     pub fn is_upgrading(&self) -> bool {
         self.object.as_ref().is_some_and(|object| object.upgrading)
+    }
+
+    /// Whether it takes no part in upgrades.
+    pub const fn is_pinned(&self) -> bool {
+        self.pin.is_some()
+    }
+
+    /// What it says about a rollout that it cannot go on with by itself.
+    pub fn blocked(&self) -> Option<&str> {
+        self.object.as_ref()?.blocked.as_deref()
     }
 }
 
@@ -271,6 +315,8 @@ mod tests {
                 name: "cp".to_owned(),
                 version: v("v1.31.0"),
                 running: running.iter().map(|text| v(text)).collect(),
+                updating_in_place: false,
+                blocked: None,
             };
             assert_eq!(control_plane.is_provisioning(), provisioning, "{running:?}");
             assert_eq!(control_plane.is_upgrading(), upgrading, "{running:?}");

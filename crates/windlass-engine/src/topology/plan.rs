@@ -4,7 +4,8 @@ use std::fmt;
 
 use windlass_api::hooks::Hook;
 use windlass_plan::{
-    GroupName, HooksPassed, Operation, PlanRequest, Refusal, Source, Step, UpgradeHook, UpgradePlan, plan,
+    GroupName, HooksPassed, Operation, PlanRequest, Refusal, Source, Step, UpgradeHook, UpgradePlan,
+    Violation, plan,
 };
 use windlass_version::Version;
 
@@ -63,7 +64,15 @@ pub enum NoPath {
 impl fmt::Display for NoPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(refusal) => write!(f, "no upgrade path: {refusal}"),
+            Self::Refused(refusal) => {
+                write!(f, "no upgrade path: {refusal}")?;
+                refusal.violations.iter().try_for_each(|violation| match violation {
+                    Violation::Downgrade { control_plane, .. } => {
+                        write!(f, "; set spec.topology.version to {control_plane} or newer")
+                    }
+                    _ => Ok(()),
+                })
+            }
             Self::SourceUnavailable(reason) => write!(f, "no upgrade plan: {reason}"),
         }
     }
@@ -84,8 +93,9 @@ impl PlanQuery {
     /// The question, if an answer is needed at all.
     pub fn of(observed: &Observed) -> Option<Self> {
         let control_plane = &observed.control_plane.as_ref()?.version;
+        let mut taking_part = observed.workers.iter().filter(|group| !group.is_pinned());
         let at_target = control_plane == &observed.version
-            && observed.workers.iter().filter_map(WorkerGroup::version).all(|at| at == &observed.version);
+            && taking_part.all(|group| group.version().is_none_or(|at| at == &observed.version));
         (!at_target).then(|| Self {
             control_plane: control_plane.clone(),
             workers: observed.oldest_workers().cloned(),
@@ -152,6 +162,12 @@ impl Plan {
         around.map(|hook| hook_of(*hook)).filter(move |hook| !called_before.contains(hook))
     }
 
+    /// Whether BeforeClusterUpgrade is still to be called for a step of the plan, now or later.
+    pub(super) fn has_before_cluster_upgrade(&self) -> bool {
+        let mut hooks = self.operations().iter().flat_map(|operation| &operation.hooks);
+        hooks.any(|hook| *hook == UpgradeHook::BeforeClusterUpgrade)
+    }
+
     /// The version that a group goes to before the control plane moves on, if it does.
     pub(super) fn due(&self, group: &WorkerGroup) -> Option<&Version> {
         let name = group_name(group);
@@ -184,13 +200,24 @@ impl Plan {
 }
 
 fn request(observed: &Observed, query: &PlanQuery, source: Source) -> PlanRequest {
-    let groups = observed.workers.iter().filter_map(|group| {
-        Some(windlass_plan::WorkerGroup::new(group_name(group), group.version()?.clone()))
-    });
+    let groups =
+        observed.workers.iter().filter_map(|group| Some(planned(group, group_name(group), group.version()?)));
     PlanRequest::new(query.control_plane.clone(), query.target.clone())
         .with_workers(groups)
         .with_source(source)
         .with_hooks_passed(hooks_passed(&observed.pending_hooks))
+        .with_acknowledged_target(observed.acknowledged_target.clone())
+}
+
+/// A group as the planner sees it. A pinned one goes to its pin by itself, so that is where it counts.
+pub(crate) fn planned(group: &WorkerGroup, name: GroupName, version: &Version) -> windlass_plan::WorkerGroup {
+    match &group.pin {
+        Some(pin) if pin.compare(version).is_progress() => {
+            windlass_plan::WorkerGroup::new(name, pin.clone()).pinned()
+        }
+        Some(_) => windlass_plan::WorkerGroup::new(name, version.clone()).pinned(),
+        None => windlass_plan::WorkerGroup::new(name, version.clone()),
+    }
 }
 
 /// A hook before something has passed when the one after it is on record, and it is not itself.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use windlass_api::hooks::Hook;
-use windlass_version::Version;
+use windlass_version::{Comparison, Version};
 
 use super::control_plane::{self, ControlPlaneDecision};
 use super::hooks::{HookAnswers, HookCall, HookLedger};
@@ -41,7 +41,13 @@ pub struct Decision {
     pub pending_hooks: PendingHooks,
     /// The step that is under way, for those who must not act on another version.
     pub upgrade_step: Option<Version>,
-    /// Hooks that hold something, in the order in which they were called.
+    /// The target for which BeforeClusterUpgrade has passed, while an upgrade runs.
+    pub acknowledged_target: Option<Version>,
+    /// Whether an upgrade ends with this decision.
+    pub ends_upgrade: bool,
+    /// The approvals that are left when it has ended, for a later one.
+    pub approvals_left: Option<String>,
+    /// Hooks and annotations that hold something, in the order in which they were met.
     pub held: Vec<WaitingOn>,
 }
 
@@ -70,6 +76,7 @@ pub fn decide(observed: &Observed, answers: &HookAnswers) -> Next {
 
 fn try_decide(observed: &Observed, answers: &HookAnswers) -> Result<Decision, Box<HookCall>> {
     let mut hooks = HookLedger::new(observed.pending_hooks.clone(), answers);
+    hooks.acknowledged_target = acknowledged(observed);
     let plan = Plan::compute(observed);
     let mut creation = None;
     if !observed.created {
@@ -89,8 +96,8 @@ fn try_decide(observed: &Observed, answers: &HookAnswers) -> Result<Decision, Bo
         || hooks.pending.contains(Hook::AfterWorkersUpgrade)
         || plan.no_path().is_some()
         || !control_plane.is_stable()
-        || observed.workers.iter().any(|group| group.is_upgrading())
-        || workers.iter().any(|group| group.is_upgrading() || !group.may_be_written());
+        || observed.workers.iter().any(|group| group.is_upgrading() && !group.is_pinned())
+        || workers.iter().any(GroupDecision::is_unfinished);
     if hooks.pending.contains(Hook::AfterClusterUpgrade) && !unfinished {
         hooks.settles(HookCall {
             to: Some(observed.version.clone()),
@@ -98,8 +105,9 @@ fn try_decide(observed: &Observed, answers: &HookAnswers) -> Result<Decision, Bo
         })?;
     }
 
-    let upgrade_step =
-        hooks.pending.contains(Hook::AfterClusterUpgrade).then(|| control_plane.version.clone());
+    let is_running = hooks.pending.contains(Hook::AfterClusterUpgrade);
+    let upgrade_step = is_running.then(|| control_plane.version.clone());
+    let ends_upgrade = observed.pending_hooks.contains(Hook::AfterClusterUpgrade) && !is_running;
     Ok(Decision {
         creation,
         plan,
@@ -107,6 +115,19 @@ fn try_decide(observed: &Observed, answers: &HookAnswers) -> Result<Decision, Bo
         workers,
         pending_hooks: hooks.pending,
         upgrade_step,
+        acknowledged_target: hooks.acknowledged_target.filter(|_| is_running),
+        ends_upgrade,
+        approvals_left: observed.steering.approvals_after(&observed.version),
         held: hooks.held,
     })
+}
+
+/// The target for which BeforeClusterUpgrade counts as passed. A lower one is part of what was let pass.
+fn acknowledged(observed: &Observed) -> Option<Version> {
+    if !observed.pending_hooks.contains(Hook::AfterClusterUpgrade) {
+        return None;
+    }
+    let target = &observed.version;
+    let kept = observed.acknowledged_target.as_ref().unwrap_or(target);
+    Some(if target.compare(kept) == Comparison::Less { target } else { kept }.clone())
 }

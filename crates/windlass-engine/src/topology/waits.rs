@@ -1,9 +1,12 @@
 //! The one thing that a whole topology waits on, of all that its parts wait on.
 
+use windlass_api::hooks::Hook;
+
 use super::condition::is_upgrading;
 use super::control_plane::ControlPlanePhase;
 use super::observed::{GroupId, Observed};
 use super::upgrade::Decision;
+use super::workers::GroupDecision;
 use crate::waiting::WaitingOn;
 
 impl Decision {
@@ -20,11 +23,15 @@ impl Decision {
         if !is_upgrading(self) {
             return None;
         }
-        if let Some(held) = self.held.first() {
+        let moving = self.control_plane_on_its_way(observed).or_else(|| self.workers_on_their_way());
+        // What is held while other steps go on is not yet in the way.
+        let holds_later_steps_only = moving.is_some() && self.control_plane.holds_workers.is_none();
+        if let Some(held) = self.held.first().filter(|held| {
+            !(holds_later_steps_only && matches!(held.hook(), None | Some(Hook::BeforeClusterUpgrade)))
+        }) {
             return Some(held.clone());
         }
-        self.control_plane_on_its_way(observed)
-            .or_else(|| self.workers_on_their_way())
+        moving
             .or_else(|| self.workers.iter().find_map(|group| group.waiting().cloned()))
             .or_else(|| self.control_plane.waiting.clone())
     }
@@ -37,6 +44,7 @@ impl Decision {
                     control_plane: format!("{}/{}", current.kind, current.name),
                     to: self.control_plane.version.clone(),
                     running: current.running.clone(),
+                    says: String::new(),
                 })
             }
             ControlPlanePhase::Upgrading | ControlPlanePhase::Provisioning => {
@@ -50,10 +58,11 @@ impl Decision {
 
     /// The groups on their way to the version that is farthest behind in the order of the topology.
     fn workers_on_their_way(&self) -> Option<WaitingOn> {
-        let mut moving = self.workers.iter().filter(|group| group.is_upgrading()).peekable();
-        let version = moving.peek()?.version.clone();
-        let groups: Vec<GroupId> =
-            moving.filter(|group| group.version == version).map(|group| group.id.clone()).collect();
-        Some(WaitingOn::WorkersVersion { version, groups })
+        let moving = |group: &&GroupDecision| group.is_upgrading() && group.pin.is_none();
+        let version = self.workers.iter().find(moving)?.version.clone();
+        let there = self.workers.iter().filter(moving).filter(|group| group.version == version);
+        let blocked = there.clone().find_map(|group| group.blocked.clone());
+        let groups: Vec<GroupId> = there.map(|group| group.id.clone()).collect();
+        Some(WaitingOn::WorkersVersion { version, groups, says: blocked.unwrap_or_default() })
     }
 }

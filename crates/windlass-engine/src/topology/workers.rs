@@ -7,6 +7,7 @@ use super::control_plane::ControlPlaneDecision;
 use super::hooks::HookLedger;
 use super::observed::{GroupId, Observed, WorkerGroup, WorkerKind};
 use super::plan::Plan;
+use super::step_name::StepName;
 use crate::waiting::WaitingOn;
 
 /// What happens to one worker group of the topology.
@@ -24,6 +25,10 @@ pub struct GroupDecision {
     pub upgrading: bool,
     /// The versions that remain for it, the one it gets now included.
     pub stops: Vec<Version>,
+    /// The version that its entry keeps it at. It takes no part in the upgrade.
+    pub pin: Option<Version>,
+    /// What it says about a rollout that it cannot go on with by itself.
+    pub blocked: Option<String>,
 }
 
 /// What is done with a worker group.
@@ -58,6 +63,11 @@ impl GroupDecision {
     /// Whether machines of it are, or are about to be, on their way.
     pub const fn is_upgrading(&self) -> bool {
         self.upgrading || matches!(self.action, GroupAction::Upgrade { .. })
+    }
+
+    /// Whether an upgrade is not over because of it.
+    pub const fn is_unfinished(&self) -> bool {
+        self.pin.is_none() && (self.is_upgrading() || !self.may_be_written())
     }
 
     /// Whether it is not created yet although the topology has it.
@@ -98,12 +108,13 @@ pub(super) fn decide(
         let mut turn: Vec<GroupId> = observed
             .workers
             .iter()
-            .filter(|group| group.kind == kind && group.is_upgrading())
+            .filter(|group| group.kind == kind && group.is_upgrading() && !group.is_pinned())
             .map(WorkerGroup::id)
             .collect();
         for group in observed.workers.iter().filter(|group| group.kind == kind && group.in_topology) {
             let decision = gate.decide(group, &unfinished, &turn);
-            if matches!(decision.action, GroupAction::Upgrade { .. }) && !turn.contains(&decision.id) {
+            let takes_turn = matches!(decision.action, GroupAction::Upgrade { .. }) && decision.pin.is_none();
+            if takes_turn && !turn.contains(&decision.id) {
                 turn.push(decision.id.clone());
             }
             decisions.push(decision);
@@ -112,13 +123,15 @@ pub(super) fn decide(
     decisions
 }
 
-/// What the owner of a group asks for: to leave it out, or to stop the sequence at it or before it.
+/// What the owner of a group asks for: to leave it out, or to stop the sequence at it or before it. The sequence is that
+/// of all MachineDeployments and then all MachinePools.
 fn withheld(observed: &Observed, group: &WorkerGroup) -> Option<WaitingOn> {
     if group.defer {
         return Some(WaitingOn::Deferred);
     }
-    let sequence = observed.workers.iter().filter(|other| other.kind == group.kind && other.in_topology);
-    let before = sequence.take_while(|other| other.topology_name != group.topology_name);
+    let sequence = observed.workers.iter().filter(|other| other.in_topology);
+    let before =
+        sequence.take_while(|other| (other.kind, &other.topology_name) != (group.kind, &group.topology_name));
     let holding = before.chain(std::iter::once(group)).find(|other| other.hold)?;
     Some(WaitingOn::SequenceHeld { by: holding.topology_name.clone() })
 }
@@ -143,6 +156,7 @@ impl Gate<'_> {
     fn decide(&self, group: &WorkerGroup, unfinished: &[GroupId], turn: &[GroupId]) -> GroupDecision {
         let target = &self.observed.version;
         let (version, action) = match group.version() {
+            at if group.is_pinned() => self.pinned(group, at),
             // An object without a version was written by a client that knows none; it gets the target's.
             None if group.object.is_some() => (target.clone(), GroupAction::Keep),
             None => (target.clone(), self.create()),
@@ -159,6 +173,31 @@ impl Gate<'_> {
             action,
             upgrading: group.is_upgrading(),
             stops: self.plan.stops(group).to_vec(),
+            pin: group.pin.clone(),
+            blocked: group.blocked().map(str::to_owned),
+        }
+    }
+
+    /// A group that is kept at a version goes there by itself, outside of any upgrade: as soon as the control plane has
+    /// that version, and never back.
+    fn pinned(&self, group: &WorkerGroup, at: Option<&Version>) -> (Version, GroupAction) {
+        let pin = group.pin.as_ref().unwrap_or(&self.observed.version).clone();
+        let Some(at) = at else {
+            let action = if group.object.is_some() { GroupAction::Keep } else { self.create() };
+            return (pin, action);
+        };
+        if !pin.compare(at).is_progress() {
+            return (at.clone(), GroupAction::Keep);
+        }
+        let reached = self.observed.control_plane.as_ref().is_some_and(|current| current.has_reached(&pin));
+        let step =
+            StepName::Group { kind: group.kind, entry: group.topology_name.clone(), version: pin.clone() };
+        if !reached {
+            return (at.clone(), GroupAction::Later(WaitingOn::ControlPlaneVersion { next: pin }));
+        }
+        match self.observed.steering.gate(&step) {
+            Some(waiting) => (at.clone(), GroupAction::Later(waiting)),
+            None => (pin, GroupAction::Upgrade { from: at.clone() }),
         }
     }
 
@@ -190,6 +229,9 @@ impl Gate<'_> {
         if let Some(waiting) = self.held_by_hooks() {
             return Err(waiting);
         }
+        if let Some(waiting) = &self.control_plane.holds_workers {
+            return Err(waiting.clone());
+        }
         let Some(next) = self.plan.due(group) else {
             let next = self.plan.stops(group).first().unwrap_or(&self.observed.version);
             return Err(WaitingOn::ControlPlaneVersion { next: next.clone() });
@@ -205,7 +247,12 @@ impl Gate<'_> {
         if turn.len() >= concurrency {
             return Err(WaitingOn::Turn { concurrency, upgrading: turn.to_vec() });
         }
-        Ok(next.clone())
+        let step =
+            StepName::Group { kind: group.kind, entry: group.topology_name.clone(), version: next.clone() };
+        match self.observed.steering.gate(&step) {
+            Some(waiting) => Err(waiting),
+            None => Ok(next.clone()),
+        }
     }
 
     fn held_by_hooks(&self) -> Option<WaitingOn> {
@@ -218,8 +265,11 @@ impl Gate<'_> {
     /// Whether MachinePools wait for a MachineDeployment: it is on its way, or it is its turn later in this
     /// step. Those that are deferred stand outside of the sequence.
     fn is_unfinished(&self, decision: &GroupDecision) -> bool {
-        decision.is_upgrading()
-            || matches!(&decision.action, GroupAction::Later(waiting)
-                if matches!(waiting, WaitingOn::Turn { .. }))
+        let waits = |waiting: &WaitingOn| {
+            matches!(waiting, WaitingOn::Turn { .. } | WaitingOn::Held { .. } | WaitingOn::Approval { .. })
+        };
+        decision.pin.is_none()
+            && (decision.is_upgrading()
+                || matches!(&decision.action, GroupAction::Later(waiting) if waits(waiting)))
     }
 }

@@ -4,7 +4,10 @@ use std::fmt;
 
 use jiff::Timestamp;
 use windlass_api::hooks::Hook;
-use windlass_api::names::{DEFER_UPGRADE_ANNOTATION, HOLD_UPGRADE_SEQUENCE_ANNOTATION};
+use windlass_api::names::{
+    APPROVED_ANNOTATION, DEFER_UPGRADE_ANNOTATION, HOLD_ANNOTATION, HOLD_AT_ANNOTATION,
+    HOLD_UPGRADE_SEQUENCE_ANNOTATION, IGNORE_ROLLOUTS_ANNOTATION,
+};
 use windlass_version::Version;
 
 use super::{DeletionStep, WaitingOn};
@@ -66,27 +69,48 @@ impl fmt::Display for WaitingOn {
             Self::UpgradeHolds { keys } => {
                 write!(f, "{}: removal of annotation {}", Hook::BeforeClusterUpgrade, keys.join(", "))
             }
+            Self::Held { reason } => {
+                write!(f, "removal of annotation {HOLD_ANNOTATION}{}", colon(reason))
+            }
+            Self::HeldAt { at, next } => {
+                write!(
+                    f,
+                    "removal of annotation {HOLD_AT_ANNOTATION}, which keeps the control plane at {at} before {next}"
+                )
+            }
+            Self::Approval { step } => {
+                write!(f, "approval of {step} in annotation {APPROVED_ANNOTATION}")
+            }
+            Self::RolloutsBefore { entries, .. } => {
+                f.write_str("the rollout of ")?;
+                all(f, &self.objects())?;
+                write!(
+                    f,
+                    " to finish before the upgrade begins; annotation {IGNORE_ROLLOUTS_ANNOTATION}={} begins it at once",
+                    entries.join(",")
+                )
+            }
             Self::Path(no_path) => no_path.fmt(f),
             Self::ControlPlaneProvisioning { .. } => {
                 all(f, &self.objects())?;
                 f.write_str(" to be provisioned")
             }
-            Self::ControlPlaneUpgrade { to, running, .. } => {
+            Self::ControlPlaneUpgrade { to, running, says, .. } => {
                 all(f, &self.objects())?;
                 write!(f, " to reach {to}")?;
-                if running.is_empty() {
-                    return Ok(());
+                if !running.is_empty() {
+                    let running: Vec<String> = running.iter().map(Version::to_string).collect();
+                    write!(f, ", it runs {}", running.join(", "))?;
                 }
-                let running: Vec<String> = running.iter().map(Version::to_string).collect();
-                write!(f, ", it runs {}", running.join(", "))
+                f.write_str(&colon(says))
             }
             Self::ControlPlaneVersion { next } => write!(f, "the control plane to reach {next}"),
             Self::ControlPlaneAtTarget { target } => {
                 write!(f, "the control plane to be stable at {target}")
             }
-            Self::WorkersVersion { version, .. } => {
+            Self::WorkersVersion { version, says, .. } => {
                 all(f, &self.objects())?;
-                write!(f, " to reach {version}")
+                write!(f, " to reach {version}{}", colon(says))
             }
             Self::WorkersRollout { .. } => {
                 f.write_str("machines of ")?;

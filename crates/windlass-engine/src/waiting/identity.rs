@@ -9,7 +9,7 @@ use windlass_version::Version;
 
 use super::WaitingOn;
 use crate::rollout::ROLLOUT_BLOCKED;
-use crate::topology::GroupId;
+use crate::topology::{GroupId, StepName};
 
 /// An object that is waited on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -55,6 +55,10 @@ impl WaitingOn {
             Self::Hook(_) => "WaitingForHook",
             Self::HookFailed { .. } => "HookFailed",
             Self::UpgradeHolds { .. } => "UpgradeHeld",
+            Self::Held { .. } => "UpgradeHeld",
+            Self::HeldAt { .. } => "UpgradeHeldAtVersion",
+            Self::Approval { .. } => "UpgradeApprovalNeeded",
+            Self::RolloutsBefore { .. } => "WaitingForRolloutsBefore",
             Self::Path(_) => "NoUpgradePath",
             Self::ControlPlaneProvisioning { .. } => "WaitingForControlPlaneProvisioning",
             Self::ControlPlaneUpgrade { .. } => "WaitingForControlPlaneUpgrade",
@@ -113,6 +117,7 @@ impl WaitingOn {
                 .collect(),
             Self::WorkersVersion { groups, .. }
             | Self::WorkersRollout { groups }
+            | Self::RolloutsBefore { groups, .. }
             | Self::Turn { upgrading: groups, .. }
             | Self::MachineDeployments { groups } => groups.iter().map(ObjectName::from).collect(),
             Self::MachineDeletion { machine, .. }
@@ -142,6 +147,7 @@ impl WaitingOn {
             self,
             Self::WorkersVersion { .. }
                 | Self::WorkersRollout { .. }
+                | Self::RolloutsBefore { .. }
                 | Self::Turn { .. }
                 | Self::MachineDeployments { .. }
                 | Self::MachinesDeletion { .. }
@@ -157,12 +163,21 @@ impl WaitingOn {
         }
     }
 
+    /// The step that needs an approval.
+    pub const fn step(&self) -> Option<&StepName> {
+        match self {
+            Self::Approval { step } => Some(step),
+            _ => None,
+        }
+    }
+
     /// The version that is waited on or that the hook is about: the same wait for the next version is another wait.
     pub const fn version(&self) -> Option<&Version> {
         match self {
             Self::Hook(held) => held.to.as_ref(),
             Self::ControlPlaneUpgrade { to, .. } => Some(to),
-            Self::ControlPlaneVersion { next } => Some(next),
+            Self::ControlPlaneVersion { next } | Self::HeldAt { next, .. } => Some(next),
+            Self::Approval { step } => Some(step.version()),
             Self::ControlPlaneAtTarget { target } => Some(target),
             Self::WorkersVersion { version, .. } => Some(version),
             _ => None,

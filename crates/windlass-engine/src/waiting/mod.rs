@@ -60,6 +60,9 @@ pub struct Wait {
     /// The version that is waited for, or that the hook is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// The step that needs an approval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
     /// When this wait began.
     pub since: Time,
     /// How often it is tried again, if no event comes before. Nothing if only an event helps.
@@ -85,6 +88,7 @@ impl Wait {
             hook: on.hook().map(|hook| hook.name().to_owned()),
             handlers: on.handlers(),
             version: on.version().map(ToString::to_string),
+            step: on.step().map(ToString::to_string),
             since: Time(to_the_second(since)),
             retry_after_seconds: on.interval().map(|interval| interval.as_secs()),
         }
@@ -95,6 +99,7 @@ impl Wait {
         self.reason == on.reason()
             && self.hook.as_deref() == on.hook().map(|hook| hook.name())
             && self.version == on.version().map(ToString::to_string)
+            && self.step == on.step().map(ToString::to_string)
             && (on.is_of_many() || self.objects == on.objects())
     }
 

@@ -11,7 +11,7 @@ use crate::control_plane::{Operation, PreflightFailure, UnsafeRemoval};
 use crate::external_update::Refusal;
 use crate::in_place::WhyNotInPlace;
 use crate::machine::drain::DrainProgress;
-use crate::topology::{GroupId, NoPath};
+use crate::topology::{GroupId, NoPath, StepName};
 
 /// Why something does not happen now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +31,30 @@ pub enum WaitingOn {
         /// Their keys, sorted.
         keys: Vec<String>,
     },
+    /// An annotation holds everything of the upgrade that has not started.
+    Held {
+        /// Why, in the words of the annotation; may be empty.
+        reason: String,
+    },
+    /// An annotation keeps the control plane at a version.
+    HeldAt {
+        /// The version.
+        at: Version,
+        /// The version that comes next.
+        next: Version,
+    },
+    /// A step needs an approval that was not given.
+    Approval {
+        /// The step.
+        step: StepName,
+    },
+    /// Machines of workers are being rolled out from before, and a new upgrade would roll them out again.
+    RolloutsBefore {
+        /// Of which groups.
+        groups: Vec<GroupId>,
+        /// The entries of these groups in the topology.
+        entries: Vec<String>,
+    },
     /// There is no safe way to the target.
     Path(NoPath),
     /// The control plane does not run yet.
@@ -46,6 +70,8 @@ pub enum WaitingOn {
         to: Version,
         /// The versions its machines have.
         running: Vec<Version>,
+        /// What the control plane says if it cannot go on by itself; else empty.
+        says: String,
     },
     /// The control plane must reach a version before the workers may.
     ControlPlaneVersion {
@@ -63,6 +89,8 @@ pub enum WaitingOn {
         version: Version,
         /// Which groups are missing.
         groups: Vec<GroupId>,
+        /// What the first group says that cannot go on by itself; else empty.
+        says: String,
     },
     /// Machines of workers are being replaced or updated.
     WorkersRollout {

@@ -31,7 +31,11 @@ fn hook(hook: Hook, to: &str, message: &str) -> WaitingOn {
 
 fn workers(names: &[&str], version: &str) -> WaitingOn {
     let group = |name: &&str| GroupId { kind: WorkerKind::MachineDeployment, name: (*name).to_owned() };
-    WaitingOn::WorkersVersion { version: v(version), groups: names.iter().map(group).collect() }
+    WaitingOn::WorkersVersion {
+        version: v(version),
+        groups: names.iter().map(group).collect(),
+        says: String::new(),
+    }
 }
 
 fn reference(kind: &str) -> ContractVersionedObjectReference {
@@ -69,7 +73,7 @@ fn every_wait_has_a_reason_and_words() {
         (Path(NoPath::SourceUnavailable(text("down"))), "NoUpgradePath", "no upgrade plan: down"),
         (ControlPlaneProvisioning { control_plane: control_plane() }, "WaitingForControlPlaneProvisioning",
             "waiting for KubeadmControlPlane c1 to be provisioned"),
-        (ControlPlaneUpgrade { control_plane: control_plane(), to: v("v1.32.0"), running: vec![v("v1.31.0")] },
+        (ControlPlaneUpgrade { control_plane: control_plane(), to: v("v1.32.0"), running: vec![v("v1.31.0")], says: String::new() },
             "WaitingForControlPlaneUpgrade", "waiting for KubeadmControlPlane c1 to reach v1.32.0, it runs v1.31.0"),
         (ControlPlaneVersion { next: v("v1.32.0") }, "WaitingForControlPlaneVersion",
             "waiting for the control plane to reach v1.32.0"),

@@ -143,9 +143,19 @@ impl TestApi {
         self.create(namespace, object).await.unwrap_or_else(|answer| panic!("{answer:?}"));
     }
 
+    pub(crate) async fn update_or_panic(&self, namespace: &str, object: &Value) {
+        self.update(namespace, object).await.unwrap_or_else(|answer| panic!("{answer:?}"));
+    }
+
     /// What a webhook makes of an object before it is checked: its patch, applied.
     pub(crate) async fn mutated(&self, namespace: &str, object: &Value) -> Value {
-        let review = self.admission_review(namespace, "CREATE", Some(object), None);
+        self.mutated_from(namespace, object, None).await
+    }
+
+    /// The same for an object that is stored.
+    pub(crate) async fn mutated_from(&self, namespace: &str, object: &Value, old: Option<&Value>) -> Value {
+        let operation = if old.is_some() { "UPDATE" } else { "CREATE" };
+        let review = self.admission_review(namespace, operation, Some(object), old);
         let answer = self.post(PATH_MUTATE, &review).await;
         assert_eq!(answer["allowed"], true, "{answer}");
         patched(object, &answer)
@@ -285,8 +295,13 @@ fn patched(object: &Value, answer: &Value) -> Value {
     assert_eq!(answer["patchType"], "JSONPatch");
     let patch: Vec<Value> = serde_json::from_slice(&BASE64_STANDARD.decode(patch).unwrap()).unwrap();
     for step in patch {
-        assert_eq!(step["path"], "/spec");
-        patched["spec"] = step["value"].clone();
+        match step["path"].as_str().unwrap() {
+            "/spec" => patched["spec"] = step["value"].clone(),
+            path => {
+                assert_eq!(path, "/metadata/annotations");
+                patched["metadata"]["annotations"] = step["value"].clone();
+            }
+        }
     }
     patched
 }

@@ -57,3 +57,34 @@ async fn variables_are_left_alone_without_their_class() {
     assert_eq!(mutated["spec"]["topology"]["version"], "v1.30.0");
     assert_eq!(mutated["spec"]["topology"].get("variables"), None);
 }
+
+#[tokio::test]
+async fn what_was_promised_survives_a_client_that_writes_the_whole_cluster() {
+    let marks = json!({
+        "runtime.cluster.x-k8s.io/pending-hooks": "AfterClusterUpgrade",
+        "topology.internal.cluster.x-k8s.io/upgrade-step": "v1.30.0",
+        "upgrade.windlass.dev/acknowledged-target": "v1.31.0",
+    });
+    let api = TestApi::start().await;
+    api.create_or_panic("default", &class()).await;
+    let promised = with(&cluster("v1.30.0"), "/metadata/annotations", marks.clone());
+    api.create_or_panic("default", &promised).await;
+    let stored = api.stored("default", &promised).await;
+    // What a tool has in its repository.
+    let bare = with(&cluster("v1.30.0"), "/metadata/annotations", json!({"team": "a"}));
+    let mut expected = marks.clone();
+    expected["team"] = json!("a");
+    let mutated = api.mutated_from("default", &bare, Some(&stored)).await;
+    assert_eq!(mutated["metadata"]["annotations"], expected);
+    api.update_or_panic("default", &bare).await;
+    assert_eq!(api.stored("default", &bare).await["metadata"]["annotations"], expected);
+    // The controller takes a mark away by an empty value, and a person with the annotation for emergencies by leaving it out.
+    let mut emptied = expected.clone();
+    emptied["upgrade.windlass.dev/acknowledged-target"] = json!("");
+    api.update_or_panic("default", &with(&bare, "/metadata/annotations", emptied)).await;
+    expected.as_object_mut().unwrap().remove("upgrade.windlass.dev/acknowledged-target");
+    assert_eq!(api.stored("default", &bare).await["metadata"]["annotations"], expected);
+    let insisted = json!({"unsafe.topology.cluster.x-k8s.io/disable-update-version-check": ""});
+    api.update_or_panic("default", &with(&bare, "/metadata/annotations", insisted.clone())).await;
+    assert_eq!(api.stored("default", &bare).await["metadata"]["annotations"], insisted);
+}

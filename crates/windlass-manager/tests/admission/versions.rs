@@ -117,20 +117,51 @@ async fn versions_go_forward_along_a_path() {
 }
 
 #[tokio::test]
-async fn versions_change_when_nothing_is_under_way() {
+async fn versions_change_also_in_mid_chain_and_never_below_what_was_reached_or_promised() {
     let pending = |version: &str| {
         let hooks = json!({"runtime.cluster.x-k8s.io/pending-hooks": "AfterClusterUpgrade"});
         with(&cluster_with_control_plane(version), "/metadata/annotations", hooks)
+    };
+    let promised = |version: &str, step: &str| {
+        let marks = json!({
+            "runtime.cluster.x-k8s.io/pending-hooks": "AfterClusterUpgrade",
+            "topology.internal.cluster.x-k8s.io/upgrade-step": step,
+        });
+        with(&cluster_with_control_plane(version), "/metadata/annotations", marks)
     };
     let at_rest = || vec![class(), control_plane("v1.30.0", &["v1.30.0"])];
     let to = |version: &str| Change::Update(cluster_with_control_plane(version));
     let given = |objects: Vec<Value>, cluster: Value| [objects, vec![cluster]].concat();
     check_all(vec![
         Case {
-            rule: "an upgrade that is not done",
+            rule: "an upgrade of which only AfterClusterUpgrade is left",
             given: given(at_rest(), pending("v1.30.0")),
             change: Change::Update(pending("v1.31.0")),
-            expected: Refused(FIELD, "before the upgrade to v1.30.0 is done and AfterClusterUpgrade has passed; v1.30.0 is accepted"),
+            expected: Refused(FIELD, "before AfterClusterUpgrade of the upgrade to v1.30.0 has passed; v1.30.0 is accepted until then"),
+        },
+        Case {
+            rule: "the same by a client that leaves out what was promised",
+            given: given(at_rest(), pending("v1.30.0")),
+            change: to("v1.31.0"),
+            expected: Refused(FIELD, "before AfterClusterUpgrade of the upgrade to v1.30.0 has passed; v1.30.0 is accepted until then"),
+        },
+        Case {
+            rule: "a higher target of an upgrade that runs",
+            given: given(at_rest(), pending("v1.32.0")),
+            change: Change::Update(pending("v1.33.0")),
+            expected: Warned("the upgrade to v1.32.0 goes to v1.33.0 instead; steps of the control plane that are added: v1.33.0; dropped: none"),
+        },
+        Case {
+            rule: "a target that is lowered to where the control plane is",
+            given: given(at_rest(), pending("v1.32.0")),
+            change: Change::Update(pending("v1.30.0")),
+            expected: Warned("dropped: v1.31.0, v1.32.0"),
+        },
+        Case {
+            rule: "a target below a step that was promised, also without the promise in the update",
+            given: given(at_rest(), promised("v1.32.0", "v1.31.0")),
+            change: to("v1.30.0"),
+            expected: Refused(FIELD, "the step of KubeadmControlPlane cp to v1.31.0 has begun; v1.31.0 or newer is accepted"),
         },
         Case {
             rule: "other changes while an upgrade is under way",
@@ -142,7 +173,7 @@ async fn versions_change_when_nothing_is_under_way() {
             rule: "a control plane that does not run yet",
             given: given(vec![class(), control_plane("v1.30.0", &[])], cluster_with_control_plane("v1.30.0")),
             change: to("v1.31.0"),
-            expected: Refused(FIELD, "while KubeadmControlPlane cp is provisioning at v1.30.0; v1.30.0 is accepted"),
+            expected: Refused(FIELD, "while KubeadmControlPlane cp is provisioning; v1.30.0 is accepted"),
         },
         Case {
             rule: "a control plane that upgrades",
@@ -151,7 +182,16 @@ async fn versions_change_when_nothing_is_under_way() {
                 cluster_with_control_plane("v1.30.0"),
             ),
             change: to("v1.31.0"),
-            expected: Refused(FIELD, "while KubeadmControlPlane cp is upgrading at v1.30.0; v1.30.0 is accepted"),
+            expected: Accepted,
+        },
+        Case {
+            rule: "back to what a control plane that upgrades has left",
+            given: given(
+                vec![class(), control_plane("v1.30.0", &["v1.29.0", "v1.30.0"])],
+                cluster_with_control_plane("v1.30.0"),
+            ),
+            change: to("v1.29.0"),
+            expected: Refused(FIELD, "KubeadmControlPlane cp is moving to v1.30.0; v1.30.0 or newer is accepted"),
         },
         Case {
             rule: "workers that upgrade",
@@ -160,7 +200,7 @@ async fn versions_change_when_nothing_is_under_way() {
                 cluster_with_control_plane("v1.30.0"),
             ),
             change: to("v1.31.0"),
-            expected: Refused(FIELD, "while MachineDeployment/c1-web is upgrading at v1.30.0; v1.30.0 is accepted"),
+            expected: Accepted,
         },
         Case {
             rule: "workers that are too far behind",
@@ -197,7 +237,7 @@ async fn versions_change_when_nothing_is_under_way() {
                 "/metadata/annotations",
                 json!({"unsafe.topology.cluster.x-k8s.io/disable-update-version-check": ""}),
             )),
-            expected: Warned("are not checked, as an annotation asks for"),
+            expected: Warned("is not checked, as annotation unsafe.topology.cluster.x-k8s.io/disable-update-version-check asks for"),
         },
         Case {
             rule: "whoever insists still takes a version of the list",

@@ -5,5 +5,6 @@ mod changes;
 mod crash;
 mod hooks;
 mod pairs;
+mod retarget;
 mod support;
 mod variables;

@@ -106,7 +106,7 @@ impl Rows<'_> {
         let since = condition.and_then(|found| found.since.as_ref()).map(|since| age(since.0, self.now));
         self.table.row([
             (name, Style::new()),
-            (object.version.clone().unwrap_or_default(), Style::new()),
+            (version(object), Style::new()),
             count(replicas.map(|found| format!("{}/{}", found.current, found.desired))),
             count(replicas.map(|found| found.ready.to_string())),
             count(replicas.map(|found| found.available.to_string())),
@@ -132,6 +132,11 @@ impl Rows<'_> {
             self.row(format!("{first}{} {}s: {shown}", many.len(), one.kind), &summary);
         }
     }
+}
+
+fn version(object: &ObjectDescription) -> String {
+    let version = object.version.clone().unwrap_or_default();
+    if object.pinned.is_some() { format!("{version} (pinned)") } else { version }
 }
 
 fn title(object: &ObjectDescription) -> String {

@@ -56,7 +56,7 @@ fn read(path: &Path) -> Result<PlanDocument, Failure> {
     Ok(plan)
 }
 
-fn render(diff: &PlanDiff) -> String {
+pub(crate) fn render(diff: &PlanDiff) -> String {
     const ADDED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
     const REMOVED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red)));
     if diff.is_empty() {

@@ -13,6 +13,9 @@ pub(super) struct Ends {
     /// Version of the workers now, for all or per group; left out, they are where the control plane is
     #[arg(long, value_name = "V|NAME=V,...", conflicts_with = "no_workers")]
     workers: Option<String>,
+    /// Worker groups that are kept at their version, by name
+    #[arg(long, value_name = "NAME,...", conflicts_with = "no_workers")]
+    pin: Option<String>,
     /// The cluster has no workers
     #[arg(long)]
     no_workers: bool,
@@ -30,11 +33,21 @@ impl Ends {
         let mut errors = Vec::new();
         let from = version("--from", &self.from, &mut errors);
         let to = version("--to", &self.to, &mut errors);
-        let workers = match (&self.workers, self.no_workers) {
+        let mut workers = match (&self.workers, self.no_workers) {
             (_, true) => Vec::new(),
             (Some(text), _) => worker_groups(text, &mut errors),
             (None, _) => from.iter().map(|from| WorkerGroup::new(ONLY_GROUP, from.clone())).collect(),
         };
+        for name in items(self.pin.as_deref().unwrap_or_default()) {
+            match workers.iter_mut().find(|group| group.name.as_str() == name) {
+                Some(group) => group.pinned = true,
+                None => {
+                    let message =
+                        format!("--pin: there is no worker group {:?}, name one of --workers", short(&name));
+                    errors.push(wrong("UnknownGroup", message, None));
+                }
+            }
+        }
         match (from, to) {
             (Some(from), Some(to)) if errors.is_empty() => {
                 Ok(PlanRequest::new(from, to).with_workers(workers).with_source(source))

@@ -1,7 +1,7 @@
 //! `windlass plan`: compute, check and compare upgrade plans.
 
 mod class;
-mod diff;
+pub(crate) mod diff;
 mod in_place;
 mod input;
 mod mermaid;
@@ -19,7 +19,7 @@ use crate::output::{self, Format};
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(override_usage = "\
-windlass plan --from V [--workers V | --workers NAME=V,... | --no-workers] --to V
+windlass plan --from V [--workers V | --workers NAME=V,... [--pin NAME,...] | --no-workers] --to V
               [--versions V,... | --class FILE | --control-plane-upgrades V,... [--workers-upgrades V,...]]
               [-o table|json|yaml|mermaid]
        windlass plan check --from V [...] --to V --control-plane-upgrades V,... [--workers-upgrades V,...]
@@ -32,6 +32,9 @@ Examples:
 
   Worker groups at different versions, versions from a ClusterClass, for a script:
     windlass plan --from v1.30.0 --workers md-0=v1.30.0,md-1=v1.29.3 --to v1.33.0 --class class.yaml -o json
+
+  A group that stays where it is:
+    windlass plan --from v1.30.0 --workers md-0=v1.30.0,batch=v1.30.0 --pin batch --to v1.33.0 --class class.yaml
 
   A picture for a change request:
     windlass plan --from v1.29.0 --to v1.30.0 -o mermaid

@@ -23,6 +23,14 @@ pub(crate) fn render(plan: &UpgradePlan) -> String {
     [headline(plan), operations(plan), groups(plan), hooks(plan), next_command(plan)].concat()
 }
 
+/// Renders the operations and the groups of a plan for a Cluster that is there.
+pub(crate) fn render_steps(plan: &UpgradePlan) -> String {
+    if plan.operations.is_empty() {
+        return format!("Nothing to do: everything is at {}.\n", plan.to);
+    }
+    [headline(plan), operations(plan), groups(plan)].concat()
+}
+
 fn headline(plan: &UpgradePlan) -> String {
     let rollouts = plan.operations.iter().filter(|operation| operation.step.group().is_some()).count();
     let count = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
@@ -66,7 +74,10 @@ fn groups(plan: &UpgradePlan) -> String {
     for (row, start) in plan.workers.iter().zip(&plan.workers_from) {
         table.row([
             (row.group.to_string(), WORKERS),
-            (start.version.to_string(), Style::new()),
+            (
+                if start.pinned { format!("{} (pinned)", start.version) } else { start.version.to_string() },
+                Style::new(),
+            ),
             (list(row.stops.iter().map(ToString::to_string).collect()), Style::new()),
             (list(plan.skipped_by(row).iter().map(ToString::to_string).collect()), DIM),
         ]);

@@ -12,7 +12,7 @@ use windlass_api::cluster::{
     MachineDeploymentSpec, MachineDeploymentTopology, MachinePool, MachinePoolSpec, MachinePoolTopology,
     MachineSpec, MachineTaint, MachineTemplateSpec, OrderedDeletionSpec, TemplateMeta, Topology,
 };
-use windlass_api::names::{DEFER_UPGRADE_ANNOTATION, HOLD_UPGRADE_SEQUENCE_ANNOTATION};
+use windlass_api::names::{DEFER_UPGRADE_ANNOTATION, HOLD_UPGRADE_SEQUENCE_ANNOTATION, PIN_ANNOTATION};
 use windlass_version::Version;
 
 use super::clone::{self, Identity};
@@ -277,6 +277,7 @@ fn without_markers(metadata: &TemplateMeta) -> TemplateMeta {
     let mut metadata = metadata.clone();
     metadata.annotations.remove(DEFER_UPGRADE_ANNOTATION);
     metadata.annotations.remove(HOLD_UPGRADE_SEQUENCE_ANNOTATION);
+    metadata.annotations.remove(PIN_ANNOTATION);
     metadata
 }
 

@@ -1,6 +1,8 @@
 //! Every row of the control plane's and the workers' tables, and the messages that come of them.
 #![expect(clippy::unwrap_used, reason = "test helpers")]
 
+mod steering;
+
 use windlass_api::hooks::Hook;
 use windlass_engine::pause::Pause;
 use windlass_engine::topology::{
@@ -20,13 +22,20 @@ fn catalogue() -> PlanSource {
 }
 
 fn group(kind: WorkerKind, name: &str, version: &str) -> WorkerGroup {
-    let object = GroupObject { name: format!("c-{name}"), version: Some(v(version)), upgrading: false };
+    let object = GroupObject {
+        name: format!("c-{name}"),
+        version: Some(v(version)),
+        upgrading: false,
+        rolling_out: false,
+        blocked: None,
+    };
     WorkerGroup {
         kind,
         topology_name: name.to_owned(),
         in_topology: true,
         defer: false,
         hold: false,
+        pin: None,
         object: Some(object),
     }
 }
@@ -53,6 +62,8 @@ fn cluster(control_plane: &str, target: &str, workers: Vec<WorkerGroup>, pending
             name: "c-cp".to_owned(),
             version: v(control_plane),
             running: vec![v(control_plane)],
+            updating_in_place: false,
+            blocked: None,
         }),
         workers,
         pending_hooks: pending.iter().copied().collect(),
@@ -536,7 +547,7 @@ fn rows_of_the_workers() {
             vec![format!("a waits: removal of annotation {defer}"), "b v1.32.0 -> v1.33.0".into()],
         ),
         (
-            "3: the sequence is held from there on, for its kind",
+            "3: the sequence is held from there on, MachinePools included",
             cluster(
                 "v1.33.0",
                 "v1.33.0",
@@ -548,7 +559,7 @@ fn rows_of_the_workers() {
                 "a kept".into(),
                 format!("b waits: removal of annotation {hold} of b"),
                 format!("c waits: removal of annotation {hold} of b"),
-                "d v1.32.0 -> v1.33.0".into(),
+                "d waits: removal of annotation topology.cluster.x-k8s.io/hold-upgrade-sequence of b".into(),
             ],
         ),
         (

@@ -1,0 +1,140 @@
+//! Reads where a Cluster is from any API, and steers its upgrade: one small patch per verb.
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::{Client, ResourceExt};
+use windlass_api::cluster::{Cluster, ClusterClass};
+use windlass_engine::admission::UpgradeState;
+use windlass_engine::steer::Change;
+use windlass_plan::{Refusal, UpgradePlan};
+use windlass_runtime::describe_error;
+use windlass_version::Version;
+
+use crate::admission::{LookUp, ObjectLookUp};
+
+/// The Lease that upstream's core controllers elect their leader with.
+const UPSTREAM_LEASE: &str = "controller-leader-election-capi";
+
+/// A Cluster, its class, and where its parts are.
+#[derive(Clone, Debug)]
+pub struct Live {
+    /// The Cluster.
+    pub cluster: Cluster,
+    /// Its class.
+    pub class: ClusterClass,
+    /// Where its parts are, and what was promised about them.
+    pub state: UpgradeState,
+}
+
+/// What an upgrade from where a Cluster is would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LivePlan {
+    /// The plan.
+    Plan(Box<UpgradePlan>),
+    /// There is no path.
+    Refused(Refusal),
+    /// An extension plans, and is asked by the controllers alone.
+    OfExtension(String),
+}
+
+/// Why a Cluster could not be read or changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SteerError {
+    /// It does not exist, or has no topology.
+    #[error("{0}")]
+    Invalid(String),
+    /// Admission refuses the change.
+    #[error("{0}")]
+    Refused(String),
+    /// The API did not answer as it should.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl Live {
+    /// Reads a Cluster and what it is made of. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// When the Cluster or its class does not exist, or the API does not let them be read.
+    pub async fn read(client: &Client, namespace: &str, name: &str) -> Result<Self, SteerError> {
+        let clusters: Api<Cluster> = Api::namespaced(client.clone(), namespace);
+        let failed = |error: kube::Error| {
+            SteerError::Failed(format!("cannot read the Cluster: {}", describe_error(&error)))
+        };
+        let Some(cluster) = clusters.get_opt(name).await.map_err(failed)? else {
+            return Err(SteerError::Invalid(format!("there is no Cluster {name} in namespace {namespace}")));
+        };
+        let Some(topology) = &cluster.spec.topology else {
+            return Err(SteerError::Invalid(format!(
+                "Cluster {name} has no topology: its parts are upgraded one by one"
+            )));
+        };
+        let look_up = ObjectLookUp::with_client(client.clone());
+        let of = match topology.class_ref.namespace.as_str() {
+            "" => namespace,
+            other => other,
+        };
+        let class = look_up.class(of, &topology.class_ref.name).await.map_err(SteerError::Failed)?;
+        let Some(class) = class else {
+            return Err(SteerError::Invalid(format!(
+                "ClusterClass {} does not exist",
+                topology.class_ref.name
+            )));
+        };
+        let state = look_up.state(&cluster).await.map_err(SteerError::Failed)?.with_entries(topology);
+        Ok(Self { cluster, class, state })
+    }
+
+    /// What remains to be done to reach a version.
+    pub fn plan(&self, to: &Version) -> LivePlan {
+        let external = self.class.spec.upgrade.external.as_ref();
+        let handler = external.map(|external| external.generate_upgrade_plan_extension.clone());
+        if let Some(handler) = handler.filter(|handler| !handler.is_empty()) {
+            return LivePlan::OfExtension(handler);
+        }
+        match self.state.plan(&self.class, to) {
+            Ok(plan) => LivePlan::Plan(Box::new(plan)),
+            Err(refusal) => LivePlan::Refused(refusal),
+        }
+    }
+}
+
+/// Makes a change of a Cluster, or only asks whether it would be made. The field manager tells who did it.
+///
+/// # Errors
+///
+/// When admission refuses it, or the API does not answer as it should.
+pub async fn steer(
+    client: &Client,
+    cluster: &Cluster,
+    change: &Change,
+    dry_run: bool,
+) -> Result<Cluster, SteerError> {
+    let namespace = cluster.namespace().unwrap_or_default();
+    let clusters: Api<Cluster> = Api::namespaced(client.clone(), &namespace);
+    let parameters = PatchParams { dry_run, ..PatchParams::apply("windlass-upgrade") };
+    let parameters = PatchParams { force: false, ..parameters };
+    match clusters.patch(&cluster.name_any(), &parameters, &Patch::Merge(&change.patch)).await {
+        Ok(written) => Ok(written),
+        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 409 | 422) => {
+            Err(SteerError::Refused(status.message))
+        }
+        Err(error) => {
+            Err(SteerError::Failed(format!("cannot change the Cluster: {}", describe_error(&error))))
+        }
+    }
+}
+
+/// The namespace in which upstream's controllers hold their Lease, if they do: they know nothing of holds, approvals and
+/// targets that change. A user who may not read Leases is not told.
+pub async fn upstream_controllers(client: &Client) -> Option<String> {
+    let leases: Api<Lease> = Api::all(client.clone());
+    let named = ListParams::default().fields(&format!("metadata.name={UPSTREAM_LEASE}"));
+    let found = leases.list(&named).await.ok()?.items;
+    let held = found.into_iter().find(|lease| {
+        let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref());
+        lease.name_any() == UPSTREAM_LEASE && holder.is_some_and(|holder| !holder.is_empty())
+    });
+    held.and_then(|lease| lease.namespace())
+}

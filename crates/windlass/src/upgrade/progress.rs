@@ -1,0 +1,69 @@
+//! Follows an upgrade to its end, line by line.
+
+use std::time::Duration;
+
+use kube::Client;
+use windlass_controllers::describe::{DescribeError, describe_cluster};
+use windlass_engine::describe::{ClusterDescription, StepState};
+use windlass_version::Version;
+
+use crate::exit::Failure;
+use crate::output;
+
+/// How often the Cluster is read. An upgrade takes minutes to hours.
+const EVERY: Duration = Duration::from_secs(2);
+
+/// Prints a line for everything that changes, until the Cluster is at its version. Ends at once if another target is
+/// set meanwhile.
+pub(super) async fn follow(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    to: &Version,
+) -> Result<(), Failure> {
+    let mut said = String::new();
+    loop {
+        let described = describe_cluster(client, namespace, name).await.map_err(|error| match error {
+            DescribeError::NotFound { .. } => Failure::Failed(format!("Cluster {name} was deleted")),
+            other => Failure::Failed(other.to_string()),
+        })?;
+        let target = described.version.clone().unwrap_or_default();
+        if target != to.to_string() {
+            return Err(Failure::Failed(format!("the target of Cluster {name} is {target} now")));
+        }
+        if is_done(&described) {
+            return output::print(&format!("Cluster {name} is at {to}.\n"));
+        }
+        let line = line(&described);
+        if line != said {
+            output::print(&format!("{line}\n"))?;
+            said = line;
+        }
+        tokio::time::sleep(EVERY).await;
+    }
+}
+
+fn is_done(described: &ClusterDescription) -> bool {
+    described.upgrade.is_none()
+        && described
+            .waiting_on
+            .as_ref()
+            .is_none_or(|waiting| !waiting.evidence.iter().any(|line| line.contains("TopologyReconciled")))
+}
+
+/// The step that runs, and what is waited on.
+fn line(described: &ClusterDescription) -> String {
+    let steps = described.upgrade.as_ref().map(|upgrade| upgrade.steps.as_slice()).unwrap_or_default();
+    let done = steps.iter().filter(|step| step.state == StepState::Done).count();
+    let running = steps.iter().find(|step| step.state == StepState::Running);
+    let step = running.map(|step| {
+        let machines = match (step.machines_done, step.machines) {
+            (Some(done), Some(all)) => format!(", {done} of {all} machines"),
+            _ => String::new(),
+        };
+        format!("{} to {}{machines}", step.part, step.version)
+    });
+    let waits = described.waiting_on.as_ref().map(|waiting| waiting.wait.to_string());
+    let parts: Vec<String> = [step, waits].into_iter().flatten().collect();
+    format!("[{done}/{}] {}", steps.len(), parts.join("; "))
+}
