@@ -56,24 +56,37 @@ fn rolling_update(observed: &Observed, in_place: bool) -> Step {
     {
         return Step::Wait(WaitingOn::UnsafeRemoval { machine: victim.name.clone(), why });
     }
-    if observed.machines.len() < (observed.replicas + surge) as usize {
-        return scale_up(observed, JoinReason::Rollout);
-    }
     // Once enough Machines are up to date the outdated ones are surplus: updating them would be for nothing.
     let up_to_date = observed
         .machines
         .iter()
         .filter(|machine| machine.outdated.is_empty() && machine.deletion.is_none())
         .count();
-    if in_place
-        && up_to_date < observed.replicas as usize
-        && let Some(victim) = placement::victim(observed).filter(|victim| victim.needs_rollout())
-        && why_not(victim).is_none()
-        && let Some(step) = update_in_place(victim, observed)
-    {
-        return step;
+    let candidate = placement::victim(observed).filter(|victim| {
+        in_place
+            && up_to_date < observed.replicas as usize
+            && victim.needs_rollout()
+            && why_not(victim).is_none()
+    });
+    if observed.machines.len() < (observed.replicas + surge) as usize {
+        let alone = candidate.filter(|_| observed.machines.len() >= observed.replicas as usize);
+        let step = alone.and_then(|candidate| update_without_surge(candidate, observed));
+        return step.unwrap_or_else(|| scale_up(observed, JoinReason::Rollout));
     }
-    scale_down(observed, DeleteReason::Rollout)
+    let step = candidate.and_then(|candidate| update_in_place(candidate, observed));
+    step.unwrap_or_else(|| scale_down(observed, DeleteReason::Rollout))
+}
+
+/// Updates a Machine that stays available meanwhile: no Machine is added for it. None if it does not, or may not be
+/// updated now; a Machine is added first then.
+fn update_without_surge(machine: &ObservedMachine, observed: &Observed) -> Option<Step> {
+    if !preflight(observed, Operation::UpdateInPlace, None).is_empty() {
+        return None;
+    }
+    match &machine.in_place {
+        Ok(verdict) if observed.strategy.effect(verdict).takes_out_of_service() => None,
+        _ => update_in_place(machine, observed),
+    }
 }
 
 /// Only in-place updates, unless there is a fallback. The number of Machines is put right first: that replaces none.
