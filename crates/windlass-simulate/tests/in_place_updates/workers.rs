@@ -7,7 +7,10 @@ use serde_json::json;
 use windlass_api::names::{IN_PLACE_AFFECTS_AVAILABILITY_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION};
 use windlass_engine::condition;
 use windlass_engine::machine_set::is_updating;
-use windlass_simulate::{Amount, Covered, SimulatedExtension, WorkerGroup, World, is_complete};
+use windlass_simulate::{
+    Amount, Change, ChangeKind, Covered, Progress, RolloutOptions, SimulatedExtension, Strategy, WorkerGroup,
+    World, is_complete, rollout_with,
+};
 
 use crate::support::{LONG, Scene, kubelet, said, workers};
 
@@ -79,6 +82,21 @@ async fn where_no_worker_may_be_missing_one_is_added_and_the_others_are_updated(
     let bounds = scene.population.bounds();
     assert_eq!((bounds.created, bounds.deleted, bounds.updated_in_place), (0, 0, 3));
     assert_eq!((bounds.max_machines, bounds.min_available), (3, 1));
+}
+
+/// `windlass simulate rollout --replicas 6 --max-surge 3 --max-unavailable 1 --in-place --change-spec --at-step ...`
+#[tokio::test(start_paused = true)]
+async fn no_worker_is_added_whenever_the_template_changes_again() {
+    for at_step in 1..=12 {
+        let mut options = RolloutOptions::new(6);
+        options.strategy =
+            Strategy::RollingUpdate { max_surge: Amount::Number(3), max_unavailable: Amount::Number(1) };
+        options.in_place = true;
+        options.changes = vec![Change { at_step, what: ChangeKind::Spec }];
+        let report = rollout_with(&options, &mut |_: Progress<'_>| {}).await.unwrap();
+        let counts = (report.created, report.deleted, report.max_machines, report.min_available);
+        assert_eq!(counts, (0, 0, 6, 5), "changed at step {at_step}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
