@@ -183,6 +183,17 @@ pub const PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: &str =
 /// Who updates a Machine in place: names of ExtensionConfigs in their order, joined with commas. On a MachineSet for the
 /// Machines that it hands over, on a Machine for those that are not done yet. Without it, all extensions are called.
 pub const IN_PLACE_EXTENSIONS_ANNOTATION: &str = "in-place-updates.internal.cluster.x-k8s.io/extensions";
+/// On a Machine whose update in place does not affect its availability, with the value `false`; on an old MachineSet for
+/// the Machines that it hands over. Set with the mark that starts the update, removed with it.
+pub const IN_PLACE_AFFECTS_AVAILABILITY_ANNOTATION: &str =
+    "in-place-updates.internal.cluster.x-k8s.io/affects-availability";
+/// On a Machine whose Node is drained before its update in place, with an empty value; on an old MachineSet for the
+/// Machines that it hands over.
+pub const IN_PLACE_DRAIN_ANNOTATION: &str = "in-place-updates.internal.cluster.x-k8s.io/drain";
+/// On a Machine whose volumes are detached before its update in place, with an empty value; on an old MachineSet for the
+/// Machines that it hands over.
+pub const IN_PLACE_VOLUME_DETACH_ANNOTATION: &str =
+    "in-place-updates.internal.cluster.x-k8s.io/volume-detach";
 /// On an old MachineSet: the only Machines that it hands over, joined with commas. An external updater has updated
 /// them already, so that no extension is called for them.
 pub const HAND_OVER_UPDATED_MACHINES_ANNOTATION: &str =

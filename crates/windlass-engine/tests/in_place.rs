@@ -202,14 +202,6 @@ fn answers_that_cannot_be_used_change_nothing_and_show_no_values() {
              field \"absent\"",
         ),
         (
-            of_machine(overlay(json!({"status": {"phase": "hidden"}, "spec": {"version": "v2"}}))),
-            "the patch of Machine changes status.phase, and only spec may be changed",
-        ),
-        (
-            of_machine(overlay(json!({"metadata": {"labels": {"a": "hidden"}}}))),
-            "the patch of Machine changes metadata.labels.a, and only spec may be changed",
-        ),
-        (
             of_machine(steps(json!([{"op": "replace", "path": "", "value": "hidden"}]))),
             "the patch of Machine is no patch that leaves an object",
         ),
@@ -226,6 +218,45 @@ fn answers_that_cannot_be_used_change_nothing_and_show_no_values() {
     let claims = Claims { bootstrap: overlay(json!({"spec": {}})), ..Claims::default() };
     let error = composition.take(&name("a"), &claims).unwrap_err().to_string();
     assert!(error.ends_with("it patches a bootstrap config, and there is none"), "{error}");
+}
+
+#[test]
+fn what_an_update_does_to_a_machine_is_what_all_that_cover_something_say() {
+    let says = |affects_availability: Option<bool>, requirements: &[&str]| {
+        let requirements = requirements.iter().map(|name| (*name).to_owned()).collect();
+        Claims { affects_availability, requirements, ..Claims::default() }
+    };
+    let version = |claims: Claims| Claims { machine: versions().machine, ..claims };
+    let disk = |claims: Claims| Claims { infrastructure: overlay(json!({"spec": {"disk": 2}})), ..claims };
+    let bystander = says(None, &["Drain"]);
+    for (first, second, affects, requirements) in [
+        (says(Some(false), &[]), says(Some(false), &[]), false, vec![]),
+        (says(Some(false), &[]), says(None, &[]), true, vec![]),
+        (says(Some(true), &[]), says(Some(false), &[]), true, vec![]),
+        (says(Some(false), &[]), says(Some(false), &["Drain"]), true, vec!["Drain"]),
+        (says(Some(false), &["VolumeDetach"]), says(Some(false), &[]), true, vec!["Drain", "VolumeDetach"]),
+    ] {
+        let mut composition = composition(machine("v1", 1, &[]), machine("v2", 2, &[]));
+        composition.take(&name("a"), &bystander).unwrap();
+        composition.take(&name("b"), &version(first)).unwrap();
+        composition.take(&name("c"), &disk(second)).unwrap();
+        let effect = composition.verdict().effect();
+        assert_eq!(effect.takes_out_of_service(), affects);
+        let names: Vec<&str> = effect.requirements.iter().map(|requirement| requirement.as_str()).collect();
+        assert_eq!(names, requirements);
+    }
+    let mut composition = composition(machine("v1", 1, &[]), machine("v2", 1, &[]));
+    let error = composition.take(&name("a"), &version(says(None, &["Reboot"]))).unwrap_err().to_string();
+    assert!(
+        error.ends_with("it asks for \"Reboot\" before the update, known are Drain and VolumeDetach"),
+        "{error}"
+    );
+    composition.take(&name("a"), &version(says(Some(false), &[]))).unwrap();
+    let verdict = composition.verdict();
+    let text = "* Machine spec.version: can-update.a\n* can-update.a does not affect availability";
+    assert_eq!(verdict.to_string(), text);
+    let preview = serde_json::to_value(Preview::new("m".to_owned(), "ns".to_owned(), &Ok(verdict))).unwrap();
+    assert_eq!(preview["effects"], json!([{"handler": "can-update.a", "affectsAvailability": false}]));
 }
 
 /// Wrong base64 does not even become an answer: the response is refused when it is read.
@@ -247,12 +278,57 @@ fn of_a_machine_set_only_the_specification_of_its_machines_counts() {
     };
     let mut composition = Composition::new(Level::MachineSet, set("v1", 1), set("v2", 5)).unwrap();
     assert_eq!(composition.verdict().open(), ["MachineSet spec.template.spec.version"]);
-    let wider = Claims { machine: overlay(json!({"spec": {"replicas": 5}})), ..Claims::default() };
-    let error = composition.take(&name("a"), &wider).unwrap_err().to_string();
-    assert!(error.ends_with("changes spec.replicas, and only spec.template.spec may be changed"), "{error}");
-    let claims = overlay(json!({"spec": {"template": {"spec": {"version": "v2"}}}}));
+    let claims = overlay(json!({"spec": {"replicas": 5, "template": {"spec": {"version": "v2"}}}}));
     composition.take(&name("a"), &Claims { machine: claims, ..Claims::default() }).unwrap();
     assert!(composition.is_covered());
+    assert_eq!(composition.current().machine.pointer("/spec/replicas"), Some(&json!(1)));
+    let note = "* MachineSet spec.replicas: can-update.a changes it, which is dropped, only spec.template.spec counts";
+    assert!(composition.verdict().to_string().contains(note), "{}", composition.verdict());
+}
+
+/// Cluster API takes over `spec` alone, and extensions that patch more than that work with it.
+#[test]
+fn what_a_patch_changes_outside_of_the_specification_is_dropped_and_noted() {
+    let note = |field: &str| {
+        format!("* Machine {field}: can-update.a changes it, which is dropped, only spec counts")
+    };
+    let version = json!({"op": "replace", "path": "/spec/version", "value": "v2"});
+    for (patch, dropped) in [
+        (overlay(json!({"status": {"phase": "hidden"}, "spec": {"version": "v2"}})), vec!["status.phase"]),
+        (
+            overlay(json!({"metadata": {"labels": {"a": "hidden"}}, "spec": {"version": "v2"}})),
+            vec!["metadata.labels.a"],
+        ),
+        (
+            steps(json!([{"op": "add", "path": "/status/nodes", "value": "hidden"}, version,
+                {"op": "replace", "path": "/metadata/name", "value": "hidden"}])),
+            vec!["metadata.name", "status.nodes"],
+        ),
+        // The objects that an extension gets have no status: a patch of what is not there is dropped too.
+        (
+            steps(json!([{"op": "replace", "path": "/conditions/0", "value": "hidden"}, version])),
+            vec!["conditions.0"],
+        ),
+    ] {
+        let mut composition = composition(machine("v1", 1, &[]), machine("v2", 1, &[]));
+        composition.take(&name("a"), &Claims { machine: patch, ..Claims::default() }).unwrap();
+        assert!(composition.is_covered());
+        let mut after = machine("v1", 1, &[]);
+        after.machine = machine("v2", 1, &[]).machine;
+        assert_eq!(composition.current(), &after, "nothing but the version");
+        let lines: Vec<String> = dropped.iter().map(|field| note(field)).collect();
+        let text = format!("* Machine spec.version: can-update.a\n{}", lines.join("\n"));
+        assert_eq!(composition.verdict().to_string(), text);
+        let preview = Preview::new("Machine m".to_owned(), "ns".to_owned(), &Ok(composition.verdict()));
+        assert_eq!(preview.can_update_in_place, Some(true));
+        let expected: Vec<String> = lines.iter().map(|line| line["* ".len()..].to_owned()).collect();
+        assert_eq!(preview.notes, expected);
+    }
+    // A patch that takes the whole of it away claims nothing.
+    let mut composition = composition(machine("v1", 1, &[]), machine("v2", 1, &[]));
+    let gone = Claims { machine: steps(json!([{"op": "remove", "path": "/spec"}])), ..Claims::default() };
+    composition.take(&name("a"), &gone).unwrap();
+    assert_eq!(composition.verdict().open(), ["Machine spec.version"]);
 }
 
 #[test]
@@ -309,7 +385,7 @@ fn a_preview_says_per_field_which_handler_covers_it_or_why_it_is_unknown() {
         json!({"subject": "Machine m", "namespace": "ns", "canUpdateInPlace": false, "fields": [
             {"field": "DevMachine spec.disk", "coveredBy": null},
             {"field": "Machine spec.version", "coveredBy": "can-update.a"},
-        ]})
+        ], "effects": [{"handler": "can-update.a", "affectsAvailability": true}]})
     );
     let rest = Claims { infrastructure: overlay(json!({"spec": {"disk": 2}})), ..Claims::default() };
     composition.take(&name("b"), &rest).unwrap();

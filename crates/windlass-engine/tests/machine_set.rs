@@ -28,6 +28,7 @@ fn machine(name: &str, created: i64) -> Machine {
         updating: false,
         pending_acknowledge: false,
         update_started: false,
+        available: true,
         has_node: true,
         node_unhealthy: false,
         health_check_failed: false,

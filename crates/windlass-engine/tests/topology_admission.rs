@@ -62,6 +62,7 @@ fn state(version: &str, running: &[&str], workers: &[&str], pending: &[Hook]) ->
             name: "cp".to_owned(),
             version: version.parse().unwrap(),
             running: running.iter().map(|text| text.parse().unwrap()).collect(),
+            unborn: false,
             updating_in_place: false,
             blocked: None,
         }),

@@ -71,6 +71,7 @@ impl Model {
                 name: "cp".to_owned(),
                 version: self.control_plane.clone(),
                 running: self.control_plane_machines.clone(),
+                unborn: false,
                 updating_in_place: false,
                 blocked: None,
             }),

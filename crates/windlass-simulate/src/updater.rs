@@ -55,6 +55,8 @@ struct Inner {
     silent: Vec<Hook>,
     ignorable: bool,
     answer: Option<Value>,
+    /// What it says besides its patches.
+    effect: serde_json::Map<String, Value>,
     /// When an update began, by what it is.
     begun: BTreeMap<String, Instant>,
     done: BTreeMap<String, u32>,
@@ -92,6 +94,20 @@ impl SimulatedUpdater {
     /// An update takes so long from now on.
     pub fn take(&self, duration: Duration) {
         lock(&self.inner).takes = duration;
+    }
+
+    /// Says that its updates do not affect availability.
+    #[must_use]
+    pub fn harmless(self) -> Self {
+        lock(&self.inner).effect.insert("affectsAvailability".to_owned(), json!(false));
+        self
+    }
+
+    /// Asks for this to be done before a machine is updated.
+    #[must_use]
+    pub fn requiring(self, requirements: &[&str]) -> Self {
+        lock(&self.inner).effect.insert("requirements".to_owned(), json!(requirements));
+        self
     }
 
     /// Its failures to answer are not minded.
@@ -183,6 +199,9 @@ impl Inner {
             ),
         };
         let mut answer = json!({"status": "Success"});
+        for (key, value) in &self.effect {
+            answer[key] = value.clone();
+        }
         for (index, object) in objects.into_iter().enumerate() {
             let (current, desired) = (&body["current"][object], &body["desired"][object]);
             if current.is_null() || current.pointer(root) == desired.pointer(root) {

@@ -12,9 +12,11 @@ use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
 use windlass_api::Object;
 use windlass_api::cluster::Machine;
+use windlass_apiserver::serve::{Credentials, serve};
 use windlass_apiserver::{ApiServer, Clock};
 use windlass_extension::hooks::{
     ExternalUpdate, ExternalUpdateRequest, ExternalUpdateResponse, MachineObjects,
@@ -31,12 +33,17 @@ use windlass_store::{History, Store};
 /// Starts the example that updates machines in place, and returns the object that registers it. It is killed when it is
 /// dropped, by its id.
 async fn updater(state: &Path) -> (Child, Value) {
+    example("in-place-updater", "--state", state).await
+}
+
+/// Starts an example that updates machines, with a file or directory that it needs.
+async fn example(name: &str, flag: &str, path: &Path) -> (Child, Value) {
     // target/debug/deps/<this test> and target/debug/examples/<example>
     let this = std::env::current_exe().unwrap();
-    let binary: PathBuf = this.parent().and_then(Path::parent).unwrap().join("examples/in-place-updater");
+    let binary: PathBuf = this.parent().and_then(Path::parent).unwrap().join("examples").join(name);
     let mut child = Command::new(binary)
-        .args(["--listen", "127.0.0.1:0", "--command", "true", "--retry-after", "1", "--state"])
-        .arg(state)
+        .args(["--listen", "127.0.0.1:0", "--command", "true", "--retry-after", "1", flag])
+        .arg(path)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .kill_on_drop(true)
@@ -54,16 +61,19 @@ async fn updater(state: &Path) -> (Child, Value) {
         }
     }
     let config = json!({"apiVersion": "runtime.cluster.x-k8s.io/v1beta2", "kind": "ExtensionConfig",
-        "metadata": {"name": "in-place-updater"},
+        "metadata": {"name": name},
         "spec": {"clientConfig": {"url": url, "caBundle": ca}, "namespaceSelector": {}}});
     (child, config)
 }
 
 /// An API with all controllers, which call extensions over HTTPS.
 async fn management_plane() -> (Client, Running) {
-    let server =
-        ApiServer::start(Store::in_memory(History::default()), windlass_apiserver::Options::new()).await;
-    let server = server.unwrap();
+    let (_, client, running) = management_plane_with(windlass_apiserver::Options::new()).await;
+    (client, running)
+}
+
+async fn management_plane_with(options: windlass_apiserver::Options) -> (ApiServer, Client, Running) {
+    let server = ApiServer::start(Store::in_memory(History::default()), options).await.unwrap();
     let client = Client::new(server.service(), "default");
     let definitions = Api::all(client.clone());
     for definition in windlass_api::crds::all() {
@@ -73,7 +83,7 @@ async fn management_plane() -> (Client, Running) {
     let hooks = HookClient::builder(boxed(HttpsTransport::new())).build();
     let plane = Plane { client: client.clone(), hooks, provider: Some(Provider::new(Clock::real(), 1)) };
     plane.register(&manager);
-    (client, manager.start())
+    (server, client, manager.start())
 }
 
 /// An external updater that is written with the SDK: it accepts updates of MachineDeployments, and does them in the background.
@@ -150,6 +160,50 @@ async fn an_external_updater_made_with_the_sdk_updates_over_https() {
     running.stop(Duration::from_secs(30)).await;
     drop(stop);
     assert_eq!(serving.await.unwrap().unfinished_connections, 0);
+}
+
+/// Names, UIDs and providerIDs of the workers and of their Nodes: what an external updater has to keep.
+async fn identities(client: &Client) -> Vec<(String, String, String, String)> {
+    let api: Api<Machine> = Api::default_namespaced(client.clone());
+    let workers = api.list(&ListParams::default().labels("group=w")).await.unwrap().items;
+    let identity = |machine: Machine| {
+        let node = machine.status.node_ref.as_ref().unwrap().name.clone();
+        (machine.name_any(), machine.uid().unwrap(), machine.spec.provider_id.clone(), node)
+    };
+    let mut identities: Vec<_> = workers.into_iter().map(identity).collect();
+    identities.sort();
+    identities
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_external_updater_example_takes_over_and_keeps_what_a_machine_is() {
+    let credentials = Arc::new(Credentials::ephemeral().unwrap());
+    let options = windlass_apiserver::Options::new().token_key(credentials.token_key());
+    let (server, client, running) = management_plane_with(options).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(serve(server, listener, Arc::clone(&credentials), std::future::pending()));
+    let kubeconfig = std::env::temp_dir().join(format!("windlass-external-{}", std::process::id()));
+    credentials.write_kubeconfig(&kubeconfig, &format!("https://{address}")).unwrap();
+    let (mut child, config) = example("external-updater", "--kubeconfig", &kubeconfig).await;
+
+    let group = WorkerGroup::new("w", 2);
+    let manifests = ClusterManifests::new("c", "v1.33.0", 1)
+        .startup(Startup { vm: 0.0, node: 0.0, jitter: 0.0 })
+        .workers(group.clone());
+    apply(&client, &[config]).await;
+    apply(&client, &manifests.objects()).await;
+    until_all_run(&client, "v1.33.0").await;
+    let before = identities(&client).await;
+    let mut changed = manifests.worker_objects(&group.generation(2).version("v1.33.1"));
+    changed[2]["spec"]["rollout"]["strategy"] = json!({"type": "External"});
+    apply(&client, &changed).await;
+    until_all_run(&client, "v1.33.1").await;
+    assert_eq!(identities(&client).await, before, "the same machines, hosts and Nodes");
+    running.stop(Duration::from_secs(30)).await;
+    child.kill().await.unwrap();
+    serving.abort();
+    std::fs::remove_file(&kubeconfig).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,6 +13,14 @@ hook_types! {
     UpdateMachine(UpdateMachineRequest) -> UpdateMachineResponse;
 }
 
+/// What an extension can ask for before a Machine is updated, in `requirements` of its answer.
+pub mod requirement {
+    /// The Node is cordoned and drained, and uncordoned after the update.
+    pub const DRAIN: &str = "Drain";
+    /// No volume is attached to the Node any more. The Node is drained before.
+    pub const VOLUME_DETACH: &str = "VolumeDetach";
+}
+
 hook_request! {
     /// Asks which part of the difference between two states of a Machine an extension can make in place.
     pub struct CanUpdateMachineRequest for CanUpdateMachine {
@@ -94,10 +102,13 @@ hook_response! {
         /// Also read from the misspelt `boostrapConfigPatch`, unless the right spelling says something.
         #[serde(skip_serializing_if = "Patch::is_omitted")]
         pub bootstrap_config_patch: Option<Patch>,
-        /// Whether the Machine is out of service while it is updated. Absent means that it is; Windlass assumes that in
-        /// any case.
+        /// Whether the Machine is out of service while it is updated. Absent means that it is.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub affects_availability: Option<bool>,
+        /// What has to be done before the Machine is updated: `Drain`, `VolumeDetach`, which includes the drain. Read by
+        /// Windlass alone, which refuses an answer with any other value.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub requirements: Vec<String>,
     }
 }
 
@@ -117,10 +128,13 @@ hook_response! {
         /// Also read from the misspelt `boostrapConfigTemplatePatch`, unless the right spelling says something.
         #[serde(skip_serializing_if = "Patch::is_omitted")]
         pub bootstrap_config_template_patch: Option<Patch>,
-        /// Whether Machines are out of service while they are updated. Absent means that they are; Windlass assumes that
-        /// in any case.
+        /// Whether Machines are out of service while they are updated. Absent means that they are.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub affects_availability: Option<bool>,
+        /// What has to be done before a Machine is updated: `Drain`, `VolumeDetach`, which includes the drain. Read by
+        /// Windlass alone, which refuses an answer with any other value.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub requirements: Vec<String>,
     }
 }
 
@@ -143,6 +157,7 @@ wire_struct! {
         bootstrap_config_patch: Option<Patch>,
         boostrap_config_patch: Option<Patch>,
         affects_availability: Option<bool>,
+        requirements: Option<Vec<String>>,
     }
 }
 
@@ -158,6 +173,7 @@ impl From<CanUpdateMachineResponseOnTheWire> for CanUpdateMachineResponse {
             bootstrap_config_patch: Patch::if_defined(wire.bootstrap_config_patch)
                 .or(Patch::if_defined(wire.boostrap_config_patch)),
             affects_availability: wire.affects_availability,
+            requirements: wire.requirements.unwrap_or_default(),
         }
     }
 }
@@ -173,6 +189,7 @@ wire_struct! {
         bootstrap_config_template_patch: Option<Patch>,
         boostrap_config_template_patch: Option<Patch>,
         affects_availability: Option<bool>,
+        requirements: Option<Vec<String>>,
     }
 }
 
@@ -190,6 +207,7 @@ impl From<CanUpdateMachineSetResponseOnTheWire> for CanUpdateMachineSetResponse 
             bootstrap_config_template_patch: Patch::if_defined(wire.bootstrap_config_template_patch)
                 .or(Patch::if_defined(wire.boostrap_config_template_patch)),
             affects_availability: wire.affects_availability,
+            requirements: wire.requirements.unwrap_or_default(),
         }
     }
 }
@@ -269,12 +287,14 @@ mod tests {
             infrastructure_machine_template_patch: Some(Patch::json_merge_patch(&json!({}))),
             bootstrap_config_template_patch: Some(Patch::json_patch(&json!([]))),
             affects_availability: Some(false),
+            requirements: vec!["Drain".to_owned()],
             ..Default::default()
         };
         let wire = concat!(
             r#"{"status":"Success","machineSetPatch":{"patchType":"JSONPatch","patch":"W10="},"#,
             r#""infrastructureMachineTemplatePatch":{"patchType":"JSONMergePatch","patch":"e30="},"#,
-            r#""bootstrapConfigTemplatePatch":{"patchType":"JSONPatch","patch":"W10="},"affectsAvailability":false}"#
+            r#""bootstrapConfigTemplatePatch":{"patchType":"JSONPatch","patch":"W10="},"affectsAvailability":false,"#,
+            r#""requirements":["Drain"]}"#
         );
         assert_eq!(serde_json::to_string(&response).unwrap(), wire);
         assert_eq!(serde_json::from_str::<CanUpdateMachineSetResponse>(wire).unwrap(), response);

@@ -27,6 +27,7 @@ pub use self::decode::{decode, decode_lenient, decode_value};
 pub use self::discovery::{Discovery, DiscoveryRequest, DiscoveryResponse, ExtensionHandler, FailurePolicy};
 pub use self::external_update::{ExternalUpdate, ExternalUpdateRequest, ExternalUpdateResponse, UpdateOwner};
 pub use self::hook::{GroupVersionHook, Hook, HookTag, UnknownHook};
+pub use self::in_place::requirement;
 pub use self::in_place::{
     CanUpdateMachine, CanUpdateMachineRequest, CanUpdateMachineResponse, CanUpdateMachineSet,
     CanUpdateMachineSetRequest, CanUpdateMachineSetResponse, MachineObjects, MachineSetObjects,

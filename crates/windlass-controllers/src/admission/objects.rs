@@ -186,6 +186,7 @@ async fn control_plane(client: &Client, cluster: &Cluster) -> Result<Option<Cont
         name: reference.name.clone(),
         version,
         running: running.collect(),
+        unborn: false,
         updating_in_place: false,
         blocked: None,
     }))

@@ -91,7 +91,7 @@ impl ControlPlaneReconciler {
             }
             Action::TriggerInPlace { machine } => {
                 if let Some(machine) = named(machine) {
-                    self.trigger_in_place(scope, machine, &decided.extensions).await?;
+                    self.trigger_in_place(scope, machine, &decided.update).await?;
                 }
                 event(
                     "SuccessfulStartInPlaceUpdate",

@@ -10,7 +10,7 @@ use windlass_api::cluster::Machine;
 use windlass_api::names::KUBEADM_CONTROL_PLANE_FIELD_MANAGER;
 use windlass_engine::control_plane::{Action, Decision, JoinReason, Observed, Step, decide};
 use windlass_engine::in_place::{
-    InPlaceAnswer, Level, Objects, Said, Verdict, WhyNotInPlace, comparable_configs, finding,
+    Effect, InPlaceAnswer, Level, Objects, Said, WhyNotInPlace, comparable_configs, finding,
 };
 use windlass_runtime::{Incomplete, ObjectKey};
 
@@ -26,8 +26,17 @@ pub(super) struct Decided {
     pub(super) external_update: Said,
     /// When to reconcile again because of them.
     pub(super) again: Option<Timestamp>,
-    /// The extensions that update the Machine whose update is started.
+    /// How the Machine is updated whose update is started.
+    pub(super) update: Update,
+}
+
+/// How a Machine is updated in place.
+#[derive(Default)]
+pub(super) struct Update {
+    /// The extensions that do it, in their order.
     pub(super) extensions: Vec<String>,
+    /// What that does to the Machine.
+    pub(super) effect: Effect,
 }
 
 impl ControlPlaneReconciler {
@@ -42,16 +51,19 @@ impl ControlPlaneReconciler {
         let mut external = self.external_updaters(scope, machines, observed).await?;
         let mut decision = decide(observed, now);
         let mut answers: Vec<(String, InPlaceAnswer)> = Vec::new();
-        let mut extensions = Vec::new();
+        let mut update = Update::default();
         for _ in 0..machines.len() {
             let Step::Act(Action::AskInPlace { machine: name }) = &decision.step else { break };
             let name = name.clone();
             let machine = machines.iter().find(|machine| machine.name_any() == name);
-            let seen = observed.machines.iter_mut().find(|machine| machine.name == name);
-            let Some((machine, seen)) = machine.zip(seen) else { break };
+            let Some(machine) = machine else { break };
             let answer = self.ask(scope, machine).await?;
-            extensions = answer.as_ref().map(Verdict::extensions).unwrap_or_default();
+            if let Ok(verdict) = &answer {
+                let effect = observed.strategy.effect(verdict);
+                update = Update { extensions: verdict.extensions(), effect };
+            }
             note(&mut answers, &name, &answer);
+            let Some(seen) = observed.machines.iter_mut().find(|machine| machine.name == name) else { break };
             seen.in_place = answer;
             decision = decide(observed, now);
         }
@@ -62,7 +74,9 @@ impl ControlPlaneReconciler {
         // Also where a Machine is added first people want to know what becomes of the others.
         if let Step::Act(Action::Join { reason: JoinReason::Rollout, .. }) = &decision.step {
             let outdated = observed.machines.iter().filter(|machine| machine.needs_rollout());
-            for name in outdated.map(|machine| machine.name.clone()) {
+            let asked: Vec<String> = answers.iter().map(|(subject, _)| subject.clone()).collect();
+            let unasked = |name: &String| !asked.contains(&subject(name));
+            for name in outdated.map(|machine| machine.name.clone()).filter(unasked) {
                 if let Some(machine) = machines.iter().find(|machine| machine.name_any() == name) {
                     let answer = self.ask(scope, machine).await?;
                     note(&mut answers, &name, &answer);
@@ -75,7 +89,7 @@ impl ControlPlaneReconciler {
             None if over => Said::Nothing,
             None => Said::AsBefore,
         };
-        Ok(Decided { decision, said, external_update: external.said, again: external.again, extensions })
+        Ok(Decided { decision, said, external_update: external.said, again: external.again, update })
     }
 
     /// Asks about one Machine.
@@ -153,6 +167,10 @@ fn with_spec(object: &Object, spec: Value) -> Object {
 /// Where no extension could be asked, there is nothing to tell.
 fn note(answers: &mut Vec<(String, InPlaceAnswer)>, machine: &str, answer: &InPlaceAnswer) {
     if *answer != Err(WhyNotInPlace::NoExtension) {
-        answers.push((format!("Machine {machine}"), answer.clone()));
+        answers.push((subject(machine), answer.clone()));
     }
+}
+
+fn subject(machine: &str) -> String {
+    format!("Machine {machine}")
 }

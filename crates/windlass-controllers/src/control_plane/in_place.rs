@@ -19,6 +19,7 @@ use windlass_engine::control_plane::kubeadm_config::Form;
 use windlass_engine::pending_hooks::PendingHooks;
 use windlass_runtime::{Incomplete, ObjectKey, controller_reference, owner_reference};
 
+use super::ask::Update;
 use super::{ControlPlaneError, ControlPlaneReconciler, Scope};
 use crate::external::FromTemplate;
 
@@ -28,7 +29,7 @@ impl ControlPlaneReconciler {
         &self,
         scope: &Scope<'_>,
         machine: &Machine,
-        extensions: &[String],
+        update: &Update,
     ) -> Result<(), ControlPlaneError> {
         let writer = scope.context.writer::<Machine>();
         let key = ObjectKey::of(machine);
@@ -37,9 +38,12 @@ impl ControlPlaneReconciler {
         let config = self.updated_config(scope, machine)?;
         if !machine.annotations().contains_key(UPDATE_IN_PROGRESS_ANNOTATION) {
             // Who updates the Machine is written down with the mark: it must be known after a crash.
-            let extensions = Some(extensions.join(",")).filter(|extensions| !extensions.is_empty());
-            let patch = json!({"metadata": {"annotations":
+            let extensions = Some(update.extensions.join(",")).filter(|extensions| !extensions.is_empty());
+            let mut patch = json!({"metadata": {"annotations":
                 {UPDATE_IN_PROGRESS_ANNOTATION: "", IN_PLACE_EXTENSIONS_ANNOTATION: extensions}}});
+            for (key, value) in update.effect.annotations() {
+                patch["metadata"]["annotations"][key] = json!(value);
+            }
             writer.patch_unconditionally(&key, patch).await?;
         }
         let reference = &machine.spec.infrastructure_ref;

@@ -23,7 +23,8 @@ use crate::references::Read;
 use crate::workload::answer;
 
 /// On a Machine: deletion does not wait for its volumes.
-const EXCLUDE_VOLUME_DETACH_ANNOTATION: &str = "machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach";
+pub(super) const EXCLUDE_VOLUME_DETACH_ANNOTATION: &str =
+    "machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach";
 
 impl Machines {
     /// Takes steps until one has to be waited for, or all are done.

@@ -26,6 +26,17 @@ impl Machines {
         drained.unwrap_or_else(|error| Drain::NoAnswer { why: error.to_string() })
     }
 
+    /// Lets pods be scheduled to a Node again.
+    ///
+    /// # Errors
+    ///
+    /// The workload cluster does not answer. A Node that is gone needs nothing.
+    pub(super) async fn uncordon(&self, machine: &Machine, node: &str) -> Result<(), NoAnswer> {
+        let nodes: Api<Node> = Api::all(self.workload(machine).await?);
+        let uncordon = Patch::Merge(json!({"spec": {"unschedulable": null}}));
+        answer(nodes.patch(node, &PatchParams::default(), &uncordon)).await.map(drop)
+    }
+
     /// Which volumes are attached to a Node.
     pub(super) async fn volumes(&self, machine: &Machine, node: &str) -> Volumes {
         let attached = match self.workload(machine).await {

@@ -3,30 +3,36 @@
 use std::collections::BTreeMap;
 use std::sync::{MutexGuard, PoisonError};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_api::cluster::Machine;
 use windlass_api::conditions::{HEALTH_CHECK_SUCCEEDED, OWNER_REMEDIATED, UPDATING};
 use windlass_api::hooks::{Hook, MachineObjects};
 use windlass_api::names::{
-    IN_PLACE_EXTENSIONS_ANNOTATION, PENDING_HOOKS_ANNOTATION, REMEDIATE_MACHINE_ANNOTATION,
-    UPDATE_IN_PROGRESS_ANNOTATION,
+    EXCLUDE_NODE_DRAINING_ANNOTATION, IN_PLACE_EXTENSIONS_ANNOTATION, PENDING_HOOKS_ANNOTATION,
+    REMEDIATE_MACHINE_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
 };
 use windlass_engine::condition::{self, Finding};
+use windlass_engine::in_place::Effect;
 use windlass_engine::machine::Updating;
 use windlass_engine::machine::deadline::{AfterDeadline, Deadline, Time};
-use windlass_engine::machine::in_place::{InPlace, InPlaceFailure, decide};
+use windlass_engine::machine::deletion::Step;
+use windlass_engine::machine::in_place::{InPlace, InPlaceFailure, LeftAlone, Preparation, decide};
 use windlass_engine::machine_set::needs_remediation;
 use windlass_engine::pending_hooks::PendingHooks;
 use windlass_runtime::{Context, EventType, ObjectKey};
 
+use super::deletion::EXCLUDE_VOLUME_DETACH_ANNOTATION;
 use super::observe::Seen;
 use super::{MachineError, Machines};
 use crate::in_place::view;
 
 /// Field manager of what says that a Machine whose update is overdue is to be replaced.
 const DEADLINE_FIELD_MANAGER: &str = "windlass-in-place-deadline";
+
+/// When it is tried again to uncordon a Node of a workload cluster that does not answer.
+const UNCORDON_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 impl Machines {
     /// Does what can be done now for an update in place, and notes in `seen` what there is to say about it.
@@ -97,6 +103,9 @@ impl Machines {
         seen: &mut Seen,
     ) -> Result<(), MachineError> {
         let (key, now) = (ObjectKey::of(machine), context.now());
+        if !self.prepare(context, machine, seen).await? {
+            return Ok(());
+        }
         if let Some((at, message)) = self.retries().get(&key).cloned()
             && now < at
         {
@@ -141,9 +150,55 @@ impl Machines {
                 seen.updating = Some(Updating::InProgress { message, again });
                 Ok(())
             }
-            overdue @ Updating::Overdue { .. } => {
-                seen.updating = Some(overdue);
+            other @ (Updating::Overdue { .. } | Updating::Preparing(_)) => {
+                seen.updating = Some(other);
                 Ok(())
+            }
+        }
+    }
+
+    /// Does what an extension asks for before it is called: true once all of it is done. What is done is written down before
+    /// the extension is called, and is not done again.
+    async fn prepare(
+        &self,
+        context: &Context,
+        machine: &Machine,
+        seen: &mut Seen,
+    ) -> Result<bool, MachineError> {
+        let has = |key: &str| machine.annotations().contains_key(key);
+        let left_alone = LeftAlone {
+            drain: has(EXCLUDE_NODE_DRAINING_ANNOTATION),
+            volumes: has(EXCLUDE_VOLUME_DETACH_ANNOTATION),
+        };
+        let now = context.now();
+        let Some(mut preparation) = Preparation::left(machine, left_alone, now) else { return Ok(true) };
+        loop {
+            let step = preparation.next(now);
+            let done = preparation.done_before(step.as_ref());
+            if !done.is_empty() {
+                let at = now.to_string();
+                let annotations: BTreeMap<&str, &str> =
+                    done.into_iter().map(|key| (key, at.as_str())).collect();
+                let patch = json!({"metadata": {"annotations": annotations}});
+                context.writer::<Machine>().patch_unconditionally(&ObjectKey::of(machine), patch).await?;
+                let message = format!("Node {} is prepared for the in-place update", preparation.node());
+                context.event(machine, EventType::Normal, "PreparedForInPlaceUpdate", message.as_str());
+                seen.updating = Some(Updating::waiting(message));
+                return Ok(false);
+            }
+            match step {
+                Some(Step::Drain { node }) => {
+                    preparation.found().drain = Some(self.drain(context, machine, &node).await);
+                }
+                Some(Step::LookAtVolumes { node }) => {
+                    preparation.found().volumes = Some(self.volumes(machine, &node).await);
+                }
+                Some(Step::Wait(on)) => {
+                    seen.updating = Some(Updating::Preparing(on));
+                    return Ok(false);
+                }
+                // The other steps are of deletions.
+                Some(_) | None => return Ok(true),
             }
         }
     }
@@ -201,8 +256,21 @@ impl Machines {
             let writer = context.writer_of(&external.kind.resource);
             writer.patch_unconditionally(&ObjectKey::of(external.object.as_ref()), unmark()).await?;
         }
+        let effect = Effect::written_in(machine.metadata.annotations.as_ref());
+        if let Some(node) = machine.status.node_ref.as_ref().filter(|_| !effect.requirements.is_empty())
+            && let Err(why) = self.uncordon(machine, &node.name).await
+        {
+            // The extension is done and its mark is gone: it is not called again.
+            let message = format!("updated, Node {} cannot be uncordoned: {why}", node.name);
+            seen.update_no_later_than(context.now() + UNCORDON_AGAIN);
+            seen.updating = Some(Updating::waiting(message));
+            return Ok(());
+        }
         let left = PendingHooks::of(&machine.metadata).without(Hook::UpdateMachine).annotation();
-        let patch = json!({"metadata": {"annotations": {PENDING_HOOKS_ANNOTATION: left}}});
+        let mut patch = json!({"metadata": {"annotations": {PENDING_HOOKS_ANNOTATION: left}}});
+        for key in Effect::ANNOTATIONS {
+            patch["metadata"]["annotations"][key] = Value::Null;
+        }
         machines.patch_unconditionally(&key, patch).await?;
         self.forget_retry(&key);
         context.event(

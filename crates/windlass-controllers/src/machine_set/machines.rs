@@ -9,6 +9,7 @@ use windlass_api::names::{
     HAND_OVER_UPDATED_MACHINES_ANNOTATION, IN_PLACE_EXTENSIONS_ANNOTATION, MACHINE_TEMPLATE_HASH_LABEL,
     PENDING_ACKNOWLEDGE_MOVE_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
 };
+use windlass_engine::in_place::Effect;
 use windlass_engine::machine_set::{
     Candidate, Controller, Handover, annotation, belonging, controller_reference,
 };
@@ -122,6 +123,9 @@ fn handed_over(from: &MachineSet, to: &MachineSet, machine: &Machine) -> Value {
         // Who updates the machine is written down with the mark: it must be known after a crash.
         annotations[IN_PLACE_EXTENSIONS_ANNOTATION] =
             json!(annotation(&from.metadata, IN_PLACE_EXTENSIONS_ANNOTATION));
+        for (key, value) in Effect::written_in(from.metadata.annotations.as_ref()).annotations() {
+            annotations[key] = json!(value);
+        }
     }
     json!({"metadata": {
         "ownerReferences": owners,

@@ -300,12 +300,15 @@ fn control_plane(
     let read = contract::control_plane(found.data(), found.kind.contract);
     let kind = found.kind.resource.kind.clone();
     let version = read.version.unwrap_or_default();
+    let has_come_up =
+        |machine: &Arc<Machine>| machine.spec.version == version && machine.status.node_info.is_some();
     let running = read.observed_versions.iter().map(|version| parse("status.versions", version));
     Ok(ControlPlane {
         version: parse(&format!("spec.version of {kind} {}", found.object.name_any()), &version)?,
         running: running.collect::<Result<_, _>>()?,
         kind,
         name: found.object.name_any(),
+        unborn: !machines.iter().any(has_come_up),
         updating_in_place: machines.iter().any(is_updating),
         blocked: rollout::blocked(&conditions),
     })

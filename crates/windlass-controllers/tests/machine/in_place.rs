@@ -2,21 +2,26 @@
 
 use std::sync::{Arc, Mutex};
 
+use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::json;
 use windlass_api::cluster::Machine;
 use windlass_api::hooks::{
     HookResponse, RetryResponse, UpdateMachine, UpdateMachineRequest, UpdateMachineResponse,
 };
 use windlass_api::infrastructure::DevMachine;
-use windlass_api::names::{PENDING_HOOKS_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION};
+use windlass_api::names::{
+    IN_PLACE_AFFECTS_AVAILABILITY_ANNOTATION, IN_PLACE_DRAIN_ANNOTATION, IN_PLACE_VOLUME_DETACH_ANNOTATION,
+    PENDING_HOOKS_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
+};
 use windlass_controllers::in_place::InPlaceExtensions;
 use windlass_extension::{Context, Extension};
 use windlass_hooks::HookClient;
 use windlass_hooks::transport::{InProcess, boxed};
-use windlass_inmemory::knobs::KUBELET_VERSION_ANNOTATION;
+use windlass_inmemory::knobs::{self, KUBELET_VERSION_ANNOTATION};
 
-use super::world::{World, message, phase};
+use super::world::{World, is_cordoned, message, phase};
 
 /// An extension that answers as it is told, and remembers what it was asked.
 #[derive(Clone, Default)]
@@ -132,4 +137,106 @@ async fn an_update_that_its_owner_has_not_released_waits() {
     assert!(message(&machine, "Updating").contains("owner of the Machine"));
     world.seconds(600).await;
     assert!(updater.asked.lock().unwrap().is_empty());
+}
+
+/// Marks a Machine as its owner does whose extension asks for a drain.
+async fn mark_for_drain(world: &World, name: &str) {
+    let asked = json!({"metadata": {"annotations":
+        {IN_PLACE_DRAIN_ANNOTATION: "", IN_PLACE_VOLUME_DETACH_ANNOTATION: ""}}});
+    world.patch::<Machine>(name, asked).await;
+    mark_all(world, name).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_drained_before_its_update_and_uncordoned_after_it() {
+    let updater = Scripted::answering([
+        UpdateMachineResponse::failure("disk is read-only"),
+        UpdateMachineResponse::success(),
+    ]);
+    let world = World::start_with(updater.registered().await).await;
+    world.with_control_plane().await;
+    let stubborn = json!({knobs::DRAIN_NEVER_ENDS_ANNOTATION: ""});
+    world.add_machine("w1", json!({}), json!({}), stubborn).await;
+    world.until_ready("w1").await;
+    mark_for_drain(&world, "w1").await;
+    let machine = world.until_reason("w1", "Updating", "DrainingNode").await;
+    assert!(message(&machine, "Updating").contains("w1-stubborn"), "{}", message(&machine, "Updating"));
+    assert!(is_cordoned(&world.node("w1").await.unwrap()));
+    world.seconds(1200).await;
+    assert!(updater.asked.lock().unwrap().is_empty(), "no extension is called before the Node is drained");
+
+    let release = json!({"metadata": {"annotations": {knobs::DRAIN_NEVER_ENDS_ANNOTATION: null}}});
+    world.patch::<DevMachine>("w1", release).await;
+    let machine = world.until_reason("w1", "Updating", "InPlaceUpdateFailed").await;
+    let says = message(&machine, "Updating");
+    assert!(says.contains("disk is read-only"), "{says}");
+    assert!(says.ends_with("\nNode w1 stays cordoned until the update is done"), "{says}");
+    assert!(is_cordoned(&world.node("w1").await.unwrap()));
+    let machine = world.until_reason("w1", "Updating", "NotUpdating").await;
+    assert!(!is_cordoned(&world.node("w1").await.unwrap()));
+    for key in [IN_PLACE_DRAIN_ANNOTATION, IN_PLACE_VOLUME_DETACH_ANNOTATION] {
+        assert!(!machine.annotations().contains_key(key), "{key}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_before_an_update_is_given_up_after_its_timeout() {
+    let updater = Scripted::answering([UpdateMachineResponse::success()]);
+    let world = World::start_with(updater.registered().await).await;
+    world.with_control_plane().await;
+    let stubborn = json!({knobs::DRAIN_NEVER_ENDS_ANNOTATION: ""});
+    let spec = json!({"deletion": {"nodeDrainTimeoutSeconds": 300}});
+    world.add_machine("w1", spec, json!({}), stubborn).await;
+    world.until_ready("w1").await;
+    mark_for_drain(&world, "w1").await;
+    world.until_reason("w1", "Updating", "DrainingNode").await;
+    world.seconds(280).await;
+    assert!(updater.asked.lock().unwrap().is_empty());
+    world.seconds(60).await;
+    world.until_reason("w1", "Updating", "NotUpdating").await;
+    assert_eq!(updater.asked.lock().unwrap().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn volumes_are_waited_for_after_the_drain_and_before_the_update() {
+    let updater = Scripted::answering([UpdateMachineResponse::success()]);
+    let world = World::start_with(updater.registered().await).await;
+    world.with_control_plane().await;
+    world.add_worker("w1").await;
+    world.until_ready("w1").await;
+    let client = world.workload().inside().clone();
+    let attachments: Api<VolumeAttachment> = Api::all(client);
+    let attachment = serde_json::from_value(json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "disk"},
+        "spec": {"attacher": "csi", "nodeName": "w1", "source": {"persistentVolumeName": "pv1"}},
+    }));
+    attachments.create(&PostParams::default(), &attachment.unwrap()).await.unwrap();
+    mark_for_drain(&world, "w1").await;
+    world.until_reason("w1", "Updating", "WaitingForVolumeDetach").await;
+    world.seconds(600).await;
+    assert!(updater.asked.lock().unwrap().is_empty());
+    attachments.delete("disk", &DeleteParams::default()).await.unwrap();
+    world.until_reason("w1", "Updating", "NotUpdating").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_that_does_not_affect_availability_leaves_the_machine_ready() {
+    let retry = UpdateMachineResponse::blocking("rebooting", 30);
+    let updater = Scripted::answering([retry, UpdateMachineResponse::success()]);
+    let world = World::start_with(updater.registered().await).await;
+    world.with_control_plane().await;
+    world.add_worker("w1").await;
+    let machine = world.until_ready("w1").await;
+    let since = |machine: &Machine| {
+        let found = windlass_engine::condition::find(&machine.status.conditions, "Available");
+        found.map(|found| (found.status.clone(), found.last_transition_time.0))
+    };
+    let before = since(&machine);
+    world.annotate("w1", IN_PLACE_AFFECTS_AVAILABILITY_ANNOTATION, Some("false")).await;
+    mark_all(&world, "w1").await;
+    let machine = world.until_reason("w1", "Updating", "InPlaceUpdating").await;
+    assert_eq!(since(&machine), before);
+    let machine = world.until_reason("w1", "Updating", "NotUpdating").await;
+    assert_eq!(since(&machine), before, "it was available all the time");
+    assert!(!machine.annotations().contains_key(IN_PLACE_AFFECTS_AVAILABILITY_ANNOTATION));
 }

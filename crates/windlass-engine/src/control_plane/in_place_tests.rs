@@ -3,7 +3,7 @@
 use super::fixture::*;
 use super::*;
 use crate::external_update::{ExternalUpdate, Refusal};
-use crate::in_place::{Field, FieldVerdict, Verdict, WhyNotInPlace};
+use crate::in_place::{Effect, Field, FieldVerdict, Requirement, Verdict, WhyNotInPlace};
 use crate::waiting::WaitingOn;
 
 fn ask(machine: &str) -> Step {
@@ -34,6 +34,36 @@ fn extensions_are_asked_about_the_victim_alone_and_decide() {
         decided(&observed),
         Step::Act(Action::Delete { machine: "m1".to_owned(), reason: DeleteReason::Rollout })
     );
+}
+
+/// A verdict of one extension that covers the change.
+fn covered(effect: Effect) -> Verdict {
+    let handler = windlass_api::HandlerName::new("update").unwrap();
+    let handler = windlass_api::RegisteredName::new(&handler, "ext").unwrap();
+    let field = Field { kind: "Machine".to_owned(), path: "spec.version".to_owned() };
+    Verdict {
+        fields: vec![FieldVerdict { field, by: Some(handler.clone()) }],
+        asked: vec![handler.clone()],
+        effects: std::collections::BTreeMap::from([(handler, effect)]),
+        ..Verdict::default()
+    }
+}
+
+#[test]
+fn with_a_surge_a_machine_is_added_first_unless_the_update_leaves_it_available() {
+    let mut observed = no_surge();
+    observed.strategy = Strategy::RollingUpdate { max_surge: 1 };
+    assert_eq!(decided(&observed), ask("m1"));
+    let harmless = Effect { affects_availability: false, ..Effect::default() };
+    let drained = Effect { requirements: [Requirement::Drain].into(), ..harmless.clone() };
+    for effect in [Effect::default(), drained] {
+        observed.machines[0].in_place = Ok(covered(effect));
+        assert!(matches!(decided(&observed), Step::Act(Action::Join { reason: JoinReason::Rollout, .. })));
+    }
+    observed.machines[0].in_place = Ok(covered(harmless.clone()));
+    assert_eq!(decided(&observed), trigger("m1"));
+    let external = Strategy::External { fallback_surge: None };
+    assert!(external.effect(&covered(harmless)).takes_out_of_service(), "External ignores what is said");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::etcd::Etcd;
 use super::outdated::OutdatedReason;
 use super::remediation::{RemediationPolicy, RemediationRecord};
 use crate::external_update::ExternalUpdate;
-use crate::in_place::InPlaceAnswer;
+use crate::in_place::{Effect, InPlaceAnswer, Verdict};
 
 /// One KubeadmControlPlane with its Machines, at one instant.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,6 +90,13 @@ impl Strategy {
             Self::External { fallback_surge } => fallback_surge?,
         };
         Some(if replicas < 3 { 1 } else { max_surge.min(1) })
+    }
+
+    /// What an update in place does to a Machine. With `External` a Machine that is updated always counts as unavailable.
+    pub fn effect(self, verdict: &Verdict) -> Effect {
+        let effect = verdict.effect();
+        let external = matches!(self, Self::External { .. });
+        Effect { affects_availability: effect.affects_availability || external, ..effect }
     }
 }
 

@@ -49,6 +49,9 @@ pub(super) fn scale_down(observed: &Observed, reason: DeleteReason) -> Step {
 }
 
 fn rolling_update(observed: &Observed, in_place: bool) -> Step {
+    if let Some(step) = remove_stillborn(observed) {
+        return step;
+    }
     let surge = observed.strategy.surge(observed.replicas).unwrap_or(1);
     // A rollout that cannot end does not begin.
     if let Some(victim) = placement::victim(observed)
@@ -56,24 +59,49 @@ fn rolling_update(observed: &Observed, in_place: bool) -> Step {
     {
         return Step::Wait(WaitingOn::UnsafeRemoval { machine: victim.name.clone(), why });
     }
-    if observed.machines.len() < (observed.replicas + surge) as usize {
-        return scale_up(observed, JoinReason::Rollout);
-    }
     // Once enough Machines are up to date the outdated ones are surplus: updating them would be for nothing.
     let up_to_date = observed
         .machines
         .iter()
         .filter(|machine| machine.outdated.is_empty() && machine.deletion.is_none())
         .count();
-    if in_place
-        && up_to_date < observed.replicas as usize
-        && let Some(victim) = placement::victim(observed).filter(|victim| victim.needs_rollout())
-        && why_not(victim).is_none()
-        && let Some(step) = update_in_place(victim, observed)
-    {
-        return step;
+    let candidate = placement::victim(observed).filter(|victim| {
+        in_place
+            && up_to_date < observed.replicas as usize
+            && victim.needs_rollout()
+            && why_not(victim).is_none()
+    });
+    if observed.machines.len() < (observed.replicas + surge) as usize {
+        let alone = candidate.filter(|_| observed.machines.len() >= observed.replicas as usize);
+        let step = alone.and_then(|candidate| update_without_surge(candidate, observed));
+        return step.unwrap_or_else(|| scale_up(observed, JoinReason::Rollout));
     }
-    scale_down(observed, DeleteReason::Rollout)
+    let step = candidate.and_then(|candidate| update_in_place(candidate, observed));
+    step.unwrap_or_else(|| scale_down(observed, DeleteReason::Rollout))
+}
+
+/// Removes a Machine that is outdated before it has a Node: the version that it was made for was given up, for want of an
+/// image perhaps. Nothing depends on it, and everything else would wait for its Node.
+fn remove_stillborn(observed: &Observed) -> Option<Step> {
+    let is_stillborn = |machine: &&ObservedMachine| {
+        machine.needs_rollout() && machine.node.is_none() && machine.deletion.is_none()
+    };
+    let machine = observed.machines.iter().find(is_stillborn).filter(|_| observed.machines.len() > 1)?;
+    let is_clear = preflight(observed, Operation::ScaleDown, Some(&machine.name)).is_empty();
+    is_clear
+        .then(|| Step::Act(Action::Delete { machine: machine.name.clone(), reason: DeleteReason::Rollout }))
+}
+
+/// Updates a Machine that stays available meanwhile: no Machine is added for it. None if it does not, or may not be
+/// updated now; a Machine is added first then.
+fn update_without_surge(machine: &ObservedMachine, observed: &Observed) -> Option<Step> {
+    if !preflight(observed, Operation::UpdateInPlace, None).is_empty() {
+        return None;
+    }
+    match &machine.in_place {
+        Ok(verdict) if observed.strategy.effect(verdict).takes_out_of_service() => None,
+        _ => update_in_place(machine, observed),
+    }
 }
 
 /// Only in-place updates, unless there is a fallback. The number of Machines is put right first: that replaces none.

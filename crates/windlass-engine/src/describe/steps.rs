@@ -44,7 +44,7 @@ pub struct StepDescription {
     /// How many machines have that version, while it is running.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machines_done: Option<usize>,
-    /// How many machines there are, while it is running.
+    /// How many machines there shall be, while it is running. During a rollout there may be more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machines: Option<usize>,
 }
@@ -143,18 +143,19 @@ fn steps(
     let read = objects.control_plane.map(|found| contract::control_plane(found, Contract::V1Beta2));
     // The control plane has the last word on whether it is done: a machine may be up that it does not count yet.
     let is_moving = read.as_ref().is_some_and(|read| read.is_upgrading());
+    let desired = read.as_ref().and_then(|read| read.replicas);
     let current = read.and_then(|read| read.version);
     let groups = groups(objects);
     let mut steps = over(objects, history, current.as_ref(), &groups);
     if let Some(current) = &current {
-        let (done, all) = counted(&objects.control_plane_machines(), current);
-        let mut step = taken("control plane".to_owned(), current, done, all);
+        let counted = Counted::of(&objects.control_plane_machines(), current, desired);
+        let mut step = taken("control plane".to_owned(), current, counted);
         if is_moving {
             step.state = StepState::Running;
         }
         steps.push(step);
         for group in groups.iter().filter(|group| &group.version == current) {
-            steps.push(taken(group.part.clone(), current, group.done, group.all));
+            steps.push(taken(group.part.clone(), current, group.counted));
         }
         steps.extend(workers_to_come(current, workers, &groups));
     }
@@ -170,8 +171,7 @@ struct Group {
     name: String,
     part: String,
     version: String,
-    done: usize,
-    all: usize,
+    counted: Counted,
 }
 
 fn groups(objects: Described<'_>) -> Vec<Group> {
@@ -182,9 +182,9 @@ fn groups(objects: Described<'_>) -> Vec<Group> {
         let object = group.metadata.name.clone().unwrap_or_default();
         let name = entry.unwrap_or(&object);
         let version = group.spec.template.spec.version.clone();
-        let (done, all) = counted(&objects.machines_of(group), &version);
+        let counted = Counted::of(&objects.machines_of(group), &version, group.spec.replicas);
         let (kind, part) = (MachineDeployment::KIND, format!("{} {name}", MachineDeployment::KIND));
-        groups.push(Group { kind, part, name: object, version, done, all });
+        groups.push(Group { kind, part, name: object, version, counted });
     }
     for pool in objects.my_pools() {
         let labels = pool.metadata.labels.as_ref();
@@ -192,31 +192,50 @@ fn groups(objects: Described<'_>) -> Vec<Group> {
         let object = pool.metadata.name.clone().unwrap_or_default();
         let (kind, part) = (MachinePool::KIND, format!("{} {}", MachinePool::KIND, entry.unwrap_or(&object)));
         let version = pool.spec.template.spec.version.clone();
-        let mut group = Group { kind, part, name: object, version, done: 0, all: 0 };
+        let (mut done, mut all) = (0, 0);
         for running in &pool.status.versions {
             let count = running.replicas.and_then(|count| usize::try_from(count).ok()).unwrap_or_default();
-            group.all += count;
-            group.done += if running.version == group.version { count } else { 0 };
+            all += count;
+            done += if running.version == version { count } else { 0 };
         }
-        groups.push(group);
+        let counted = Counted::new(done, all, pool.spec.replicas);
+        groups.push(Group { kind, part, name: object, version, counted });
     }
     groups.sort_by(|a, b| a.part.cmp(&b.part));
     groups
 }
 
-fn counted(machines: &[&Machine], version: &str) -> (usize, usize) {
-    (machines.iter().filter(|machine| version_of(machine) == version).count(), machines.len())
+/// How far the machines of a part are.
+#[derive(Clone, Copy)]
+struct Counted {
+    done: usize,
+    desired: usize,
+    /// Some machines do not have the version, also those that are on their way out.
+    is_running: bool,
+}
+
+impl Counted {
+    fn of(machines: &[&Machine], version: &str, desired: Option<i32>) -> Self {
+        let done = machines.iter().filter(|machine| version_of(machine) == version).count();
+        Self::new(done, machines.len(), desired)
+    }
+
+    /// With a surge there are more machines than are wanted: people count in those that are wanted.
+    fn new(done: usize, all: usize, desired: Option<i32>) -> Self {
+        let desired = desired.and_then(|desired| usize::try_from(desired).ok()).unwrap_or(all);
+        Self { done: done.min(desired), desired, is_running: done < all }
+    }
 }
 
 /// A step that was begun: it is done when all machines have the version.
-fn taken(part: String, version: &str, done: usize, all: usize) -> StepDescription {
-    let is_running = done < all;
+fn taken(part: String, version: &str, counted: Counted) -> StepDescription {
+    let Counted { done, desired, is_running } = counted;
     StepDescription {
         state: if is_running { StepState::Running } else { StepState::Done },
         part,
         version: version.to_owned(),
         machines_done: is_running.then_some(done),
-        machines: is_running.then_some(all),
+        machines: is_running.then_some(desired),
     }
 }
 

@@ -123,6 +123,17 @@ fn the_tree_has_the_parts_of_the_cluster_and_nothing_of_others() {
     assert_eq!((web.desired, web.current, web.ready, web.up_to_date), (2, 3, 2, 1));
 }
 
+/// Two replicas, and a third machine that makes room for the rollout.
+#[test]
+fn a_running_step_counts_in_the_machines_that_are_wanted() {
+    let mut world = world(ROLLING);
+    let labels = json!(world.machines[1].metadata.labels);
+    world.machines.push(machine("c1-web-3", &labels, "v1.29.0", "True"));
+    let upgrade = described(&world).upgrade.unwrap();
+    let web = upgrade.steps.iter().find(|step| step.machines_done.is_some()).unwrap();
+    assert_eq!((web.machines_done, web.machines), (Some(1), Some(2)), "{web:?}");
+}
+
 #[test]
 fn steps_are_done_running_and_to_come() {
     let upgrade = described(&world(ROLLING)).upgrade.unwrap();

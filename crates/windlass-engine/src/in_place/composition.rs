@@ -1,14 +1,14 @@
 //! Several extensions, one after the other.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
 use windlass_api::{Object, RegisteredName};
 
 use super::claims::applied;
 use super::fields::differing;
 use super::{
-    ClaimError, Claims, Field, FieldVerdict, Incomparable, Level, Objects, Part, Verdict, WhyUnusable,
+    ClaimError, Claims, Dropped, Effect, Field, FieldVerdict, Incomparable, Level, Objects, Part, Verdict,
+    WhyUnusable,
 };
 
 /// How far extensions get from one state to another.
@@ -19,6 +19,8 @@ pub struct Composition {
     current: Objects,
     desired: Objects,
     claimed: Vec<(RegisteredName, BTreeSet<Field>)>,
+    effects: BTreeMap<RegisteredName, Effect>,
+    dropped: Vec<Dropped>,
     not_reached: Vec<RegisteredName>,
 }
 
@@ -31,7 +33,16 @@ impl Composition {
     pub fn new(level: Level, current: Objects, desired: Objects) -> Result<Self, Incomparable> {
         current.comparable(&desired)?;
         let start = current.clone();
-        Ok(Self { level, start, current, desired, claimed: Vec::new(), not_reached: Vec::new() })
+        Ok(Self {
+            level,
+            start,
+            current,
+            desired,
+            claimed: Vec::new(),
+            effects: BTreeMap::new(),
+            dropped: Vec::new(),
+            not_reached: Vec::new(),
+        })
     }
 
     /// What is asked about.
@@ -61,17 +72,24 @@ impl Composition {
     /// The answer cannot be used. Nothing has changed then.
     pub fn take(&mut self, handler: &RegisteredName, claims: &Claims) -> Result<(), ClaimError> {
         let unusable = |why| ClaimError { handler: handler.clone(), why };
-        let mut after = self.current.clone();
+        let effect = claims.effect().map_err(unusable)?;
+        let (mut after, mut dropped) = (self.current.clone(), Vec::new());
         for part in Part::ALL {
             let Some(patch) = claims.of(part) else { continue };
             let object = self.current.get(part).ok_or_else(|| unusable(WhyUnusable::NoObject))?;
             let kind = self.current.kind(part);
-            let patched = applied(object, kind, patch).map_err(unusable)?;
-            self.check_extent(part, object, &patched).map_err(unusable)?;
+            let patched = applied(object, kind, patch, self.level).map_err(unusable)?;
+            dropped.extend(patched.dropped.into_iter().map(|path| Dropped {
+                handler: handler.clone(),
+                field: Field { kind: kind.to_owned(), path },
+                counts: self.level.path(),
+            }));
+            let patched = patched.object;
+            let alone = |part| self.start.get(part).map(|object| applied(object, kind, patch, self.level));
             // Against the original state the patch shows also what it merely repeats.
-            if let Some(Ok(alone)) = self.start.get(part).map(|object| applied(object, kind, patch)) {
+            if let Some(Ok(alone)) = alone(part) {
                 let mut changed = self.start.clone();
-                changed.put(part, alone);
+                changed.put(part, alone.object);
                 self.check_overlap(&self.between(&self.start, &changed), &patched, part).map_err(unusable)?;
             }
             after.put(part, patched);
@@ -80,6 +98,8 @@ impl Composition {
         self.check_conflict(&changed).map_err(unusable)?;
         self.current = after;
         self.claimed.push((handler.clone(), changed));
+        self.effects.insert(handler.clone(), effect);
+        self.dropped.append(&mut dropped);
         Ok(())
     }
 
@@ -106,6 +126,8 @@ impl Composition {
             fields,
             asked: self.claimed.iter().map(|(handler, _)| handler.clone()).collect(),
             not_reached: self.not_reached.clone(),
+            effects: self.effects.clone(),
+            dropped: self.dropped.clone(),
         }
     }
 
@@ -118,16 +140,6 @@ impl Composition {
             paths.into_iter().map(move |path| Field { kind: kind.clone(), path })
         };
         Part::ALL.into_iter().flat_map(of).collect()
-    }
-
-    fn check_extent(&self, part: Part, before: &Object, after: &Object) -> Result<(), WhyUnusable> {
-        let (before, after): (Value, Value) = (self.level.rest_of(before), self.level.rest_of(after));
-        let paths = differing(Some(&before), Some(&after), "");
-        if paths.is_empty() {
-            return Ok(());
-        }
-        let kind = self.current.kind(part).to_owned();
-        Err(WhyUnusable::Outside { kind, paths: paths.into_iter().collect(), allowed: self.level.path() })
     }
 
     fn check_overlap(

@@ -20,6 +20,12 @@ impl fmt::Display for Field {
     }
 }
 
+/// A JSON pointer as paths are written.
+pub(super) fn path_of(pointer: &str) -> String {
+    let names = windlass_patch::pointer::names(pointer).unwrap_or_default();
+    names.iter().fold(String::new(), |at, name| below(&at, name))
+}
+
 /// The paths below `at` in which two values differ. Lists are compared place by place: two extensions may each add an
 /// item to one list.
 pub(super) fn differing(one: Option<&Value>, other: Option<&Value>, at: &str) -> BTreeSet<String> {

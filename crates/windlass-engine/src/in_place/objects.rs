@@ -154,6 +154,35 @@ impl Level {
         remove(&mut rest, &keys);
         Value::Object(rest)
     }
+
+    /// An object with what counts of another state of it.
+    pub(super) fn taken_over(self, object: &Object, from: &Object) -> Object {
+        let mut object = object.clone();
+        if let Some(counts) = from.pointer(self.pointer()) {
+            let keys: Vec<&str> = self.pointer().split('/').filter(|key| !key.is_empty()).collect();
+            put(object.as_map_mut(), &keys, counts.clone());
+        }
+        object
+    }
+
+    /// Whether a JSON pointer leads neither into what counts nor to something that contains it.
+    pub(super) fn is_elsewhere(self, pointer: &str) -> bool {
+        let mut both = self.pointer().split('/').zip(pointer.split('/'));
+        both.any(|(counts, given)| counts != given)
+    }
+}
+
+fn put(map: &mut Map<String, Value>, keys: &[&str], value: Value) {
+    match keys {
+        [] => {}
+        [last] => drop(map.insert((*last).to_owned(), value)),
+        [first, rest @ ..] => {
+            let inner = map.entry(*first).or_insert_with(|| json!({}));
+            if let Value::Object(inner) = inner {
+                put(inner, rest, value);
+            }
+        }
+    }
 }
 
 fn remove(map: &mut Map<String, Value>, keys: &[&str]) {

@@ -3,13 +3,13 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use windlass_api::Object;
 use windlass_api::cluster::{Machine, MachineDeployment, MachineSet};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::names::{CONTROL_PLANE_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL};
+use windlass_api::{Object, RegisteredName};
 use windlass_patch::merge_patch;
 
-use super::{InPlaceAnswer, Level, Objects, WhyNotInPlace, comparable_configs};
+use super::{Effect, InPlaceAnswer, Level, Objects, Verdict, WhyNotInPlace, comparable_configs};
 use crate::control_plane::kubeadm_config::{Form, for_machine};
 use crate::rollout::{compared_sets, next_set, same_machines};
 
@@ -38,6 +38,12 @@ pub struct Preview {
     pub can_update_in_place: Option<bool>,
     /// The fields that would change, in order.
     pub fields: Vec<PreviewedField>,
+    /// What the update does to a machine, of each handler that covers something.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<PreviewedEffect>,
+    /// What people should know besides.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Why not, where it is not a matter of fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -53,9 +59,41 @@ pub struct PreviewedField {
     pub covered_by: Option<String>,
 }
 
+/// What the update of one extension does to a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreviewedEffect {
+    /// Full name of the handler.
+    pub handler: String,
+    /// Whether machines are out of service while they are updated.
+    pub affects_availability: bool,
+    /// What is done before a machine is updated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requirements: Vec<&'static str>,
+}
+
+impl PreviewedEffect {
+    fn of(handler: &RegisteredName, effect: &Effect) -> Self {
+        Self {
+            handler: handler.to_string(),
+            affects_availability: effect.takes_out_of_service(),
+            requirements: effect.requirements.iter().map(|requirement| requirement.as_str()).collect(),
+        }
+    }
+}
+
 impl Preview {
     /// The answer to a question about the machines of `subject`.
     pub fn new(subject: String, namespace: String, answer: &InPlaceAnswer) -> Self {
+        let verdict = match answer {
+            Ok(verdict) | Err(WhyNotInPlace::NotCovered(verdict)) => Some(verdict),
+            Err(_) => None,
+        };
+        let effects = verdict.into_iter().flat_map(|verdict| {
+            let effect = |handler| verdict.effects.get(handler).cloned().unwrap_or_default();
+            verdict.covering().map(move |handler| PreviewedEffect::of(handler, &effect(handler)))
+        });
+        let (effects, notes) = (effects.collect(), verdict.map(Verdict::notes).unwrap_or_default());
         let (can_update_in_place, fields, message) = match answer {
             Ok(verdict) | Err(WhyNotInPlace::NotCovered(verdict)) => {
                 let fields = verdict.fields.iter().map(|field| PreviewedField {
@@ -69,7 +107,7 @@ impl Preview {
             Err(WhyNotInPlace::NoAnswer(why)) => (None, Vec::new(), Some(why.clone())),
             Err(why) => (Some(false), Vec::new(), Some(why.to_string())),
         };
-        Self { subject, namespace, can_update_in_place, fields, message }
+        Self { subject, namespace, can_update_in_place, fields, effects, notes, message }
     }
 }
 

@@ -12,7 +12,7 @@ use windlass_api::conditions as types;
 
 use super::conditions::{self, Waits};
 use super::deletion::Step;
-use super::{NodeSeen, Observed, Referenced, since};
+use super::{NodeSeen, Observed, Referenced, Updating, since};
 use crate::condition;
 use crate::contract::ReadyReport;
 use crate::pause::Pause;
@@ -302,6 +302,7 @@ fn waiting(observed: &Observed<'_>, waits: Waits, min_ready: Option<SignedDurati
         _ => None,
     };
     let update = || match (&observed.updating, observed.marks().update_in_progress()) {
+        (Some(Updating::Preparing(on)), _) => Some(on.clone()),
         (Some(updating), _) => Some(WaitingOn::Update { says: updating.message() }),
         (None, true) => Some(WaitingOn::Update { says: String::new() }),
         (None, false) => None,

@@ -11,6 +11,7 @@ use super::deletion::Step;
 use super::{NodeSeen, Observed, Referenced, UpToDate, Updating};
 use crate::condition::{self, Finding, Part, Polarity, Reasons, Verdict};
 use crate::contract::ReadyReport;
+use crate::in_place::Effect;
 use crate::pause::not_paused;
 use crate::waiting::WaitingOn;
 
@@ -97,7 +98,16 @@ fn updating(observed: &Observed<'_>) -> Finding {
     }
     match &observed.updating {
         Some(Updating::Failed(failure)) => {
-            Finding::yes(types::UPDATING, "InPlaceUpdateFailed").because(failure.to_string())
+            let requirements =
+                Effect::written_in(observed.machine.metadata.annotations.as_ref()).requirements;
+            let node = observed.machine.status.node_ref.as_ref().filter(|_| !requirements.is_empty());
+            let cordoned =
+                node.map(|node| format!("\nNode {} stays cordoned until the update is done", node.name));
+            let says = format!("{failure}{}", cordoned.unwrap_or_default());
+            Finding::yes(types::UPDATING, "InPlaceUpdateFailed").because(says)
+        }
+        Some(Updating::Preparing(on)) => {
+            Finding::yes(types::UPDATING, on.reason()).because(on.sentence().to_string())
         }
         Some(Updating::Overdue { message }) => {
             Finding::yes(types::UPDATING, "InPlaceUpdateOverdue").because(message)
@@ -237,12 +247,15 @@ fn node_status(condition: &NodeCondition) -> ConditionStatus {
 pub(super) fn ready(machine: &Machine, conditions: &[Condition]) -> Finding {
     let mut parts = vec![
         Part::negative(types::DELETING),
-        Part::negative(types::UPDATING),
         Part::required(types::BOOTSTRAP_CONFIG_READY),
         Part::required(types::INFRASTRUCTURE_READY),
         Part::required(types::NODE_HEALTHY),
         Part::optional(types::HEALTH_CHECK_SUCCEEDED),
     ];
+    // An update that does not affect availability leaves it to the Node to say how it is.
+    if Effect::written_in(machine.metadata.annotations.as_ref()).takes_out_of_service() {
+        parts.insert(1, Part::negative(types::UPDATING));
+    }
     parts.extend(machine.spec.readiness_gates.iter().map(|gate| Part {
         type_: &gate.condition_type,
         polarity: match gate.polarity {

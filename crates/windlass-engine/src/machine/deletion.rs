@@ -224,8 +224,9 @@ pub fn next(facts: &Facts, now: Timestamp) -> Step {
     }
 }
 
-/// The steps before the infrastructure may go: nothing runs on the Node, nothing is attached to it.
-fn node_empties(facts: &Facts, node: &str, now: Timestamp) -> Option<Step> {
+/// The step that is left before nothing runs on a Node and nothing is attached to it; none if all are done. The first half
+/// of a deletion, also used before a Machine is updated in place.
+pub(super) fn node_empties(facts: &Facts, node: &str, now: Timestamp) -> Option<Step> {
     if !facts.pre_drain_hooks.is_empty() {
         return Some(Step::Wait(WaitingOn::PreDrainHooks(facts.pre_drain_hooks.clone())));
     }

@@ -7,7 +7,15 @@
 
 use std::fmt;
 
+use jiff::Timestamp;
+use windlass_api::cluster::Machine;
+use windlass_api::conditions::UPDATING;
+
 use super::deadline::DeadlineError;
+use super::deletion::{Facts, NodeSteps, Owned, Step, Timeouts, node_empties};
+use super::observed::annotation;
+use crate::condition;
+use crate::in_place::{Effect, Requirement};
 
 /// What the objects of a Machine say about an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +108,94 @@ pub fn decide(marks: &Marks) -> InPlace {
         (Some(false), _) => InPlace::Wait(InPlaceWait::InfrastructureMark),
         (_, Some(false)) => InPlace::Wait(InPlaceWait::BootstrapMark),
         (Some(true), None | Some(true)) => InPlace::Call,
+    }
+}
+
+/// What has to be done before the hook is called, because an extension asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preparation {
+    facts: Facts,
+    node: String,
+    requirements: Vec<Requirement>,
+}
+
+/// Annotations of a Machine that say what of its Node is left alone, whatever is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftAlone {
+    /// Its pods.
+    pub drain: bool,
+    /// Its volumes.
+    pub volumes: bool,
+}
+
+impl Preparation {
+    /// What is left to be done for a Machine; none if nothing was asked for, or all is done. What is done is written into the
+    /// annotation that asks for it, as the time: during the update itself the workload cluster may not answer, and the
+    /// extension has to be called on.
+    pub fn left(machine: &Machine, left_alone: LeftAlone, now: Timestamp) -> Option<Self> {
+        let asked = Effect::written_in(machine.metadata.annotations.as_ref()).requirements;
+        let node = machine.status.node_ref.as_ref()?.name.clone();
+        let done = |requirement: Requirement| -> Option<Timestamp> {
+            annotation(machine, requirement.annotation())?.parse().ok()
+        };
+        let requirements: Vec<Requirement> =
+            asked.into_iter().filter(|requirement| done(*requirement).is_none()).collect();
+        if requirements.is_empty() {
+            return None;
+        }
+        let began = condition::find(&machine.status.conditions, UPDATING)
+            .filter(|_| condition::is_true(&machine.status.conditions, UPDATING))
+            .map_or(now, condition::since);
+        let timeouts = &machine.spec.deletion;
+        let drained = done(Requirement::Drain);
+        let facts = Facts {
+            requested: began,
+            pre_drain_hooks: Vec::new(),
+            pre_terminate_hooks: Vec::new(),
+            node: NodeSteps::Of(node.clone()),
+            drain_excluded: left_alone.drain || drained.is_some(),
+            volumes_excluded: left_alone.volumes || !requirements.contains(&Requirement::VolumeDetach),
+            timeouts: Timeouts::of_seconds(
+                timeouts.node_drain_timeout_seconds,
+                timeouts.node_volume_detach_timeout_seconds,
+                None,
+            ),
+            drain_since: Some(began),
+            volumes_since: Some(drained.unwrap_or(began)),
+            drain: None,
+            volumes: None,
+            // The infrastructure stays.
+            infrastructure: Owned::Present { kind: String::new(), name: String::new() },
+            bootstrap: Owned::Gone,
+            node_deletion: None,
+        };
+        Some(Self { facts, node, requirements })
+    }
+
+    /// The Node that is prepared.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// What comes next; none once all is done.
+    pub fn next(&self, now: Timestamp) -> Option<Step> {
+        node_empties(&self.facts, &self.node, now)
+    }
+
+    /// Takes what a look at the pods or the volumes found into account.
+    pub fn found(&mut self) -> &mut Facts {
+        &mut self.facts
+    }
+
+    /// What of it is done now that `step` comes next, by the annotations that ask for it. The drain is done as soon as it is
+    /// the turn of the volumes: from then on they have their own time.
+    pub fn done_before(&self, step: Option<&Step>) -> Vec<&'static str> {
+        let is_done = |requirement: &&Requirement| match step {
+            None => true,
+            Some(Step::LookAtVolumes { .. }) => **requirement == Requirement::Drain,
+            Some(_) => false,
+        };
+        self.requirements.iter().filter(is_done).map(|requirement| requirement.annotation()).collect()
     }
 }
 

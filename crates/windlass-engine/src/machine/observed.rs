@@ -11,6 +11,7 @@ use super::deletion::Step;
 use super::in_place::{InPlaceFailure, Marks};
 use crate::contract::{BootstrapConfig, InfrastructureMachine};
 use crate::pending_hooks::PendingHooks;
+use crate::waiting::WaitingOn;
 
 /// What is known about a Machine.
 #[derive(Clone, Debug)]
@@ -133,6 +134,8 @@ pub enum Updating {
         /// When the extension wants to be asked again; none while something else is waited on.
         again: Option<Timestamp>,
     },
+    /// No extension is called before the Node is drained and its volumes are detached.
+    Preparing(WaitingOn),
     /// It is done: the marks go, the pending hook last.
     Done,
     /// It failed, and is tried again with growing pauses: there is no way back.
@@ -168,6 +171,7 @@ impl Updating {
         match self {
             Self::InProgress { message, .. } | Self::Overdue { message } => message.clone(),
             Self::Done => String::new(),
+            Self::Preparing(on) => on.sentence().to_string(),
             Self::Failed(failure) => failure.to_string(),
         }
     }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use windlass_api::Hook;
 use windlass_api::cluster::{self, MachineSet};
-use windlass_api::conditions::{HEALTH_CHECK_SUCCEEDED, NODE_HEALTHY, OWNER_REMEDIATED, reason};
+use windlass_api::conditions::{AVAILABLE, HEALTH_CHECK_SUCCEEDED, NODE_HEALTHY, OWNER_REMEDIATED, reason};
 use windlass_api::label_selector::{Selector, SelectorError};
 use windlass_api::names::{
     ACKNOWLEDGED_MOVE_ANNOTATION, DELETE_MACHINE_ANNOTATION, DISABLE_MACHINE_CREATE_ANNOTATION,
@@ -17,6 +17,7 @@ use windlass_api::names::{
 
 use super::{DeletionOrder, Machine, Observed, OwnerRemediated, Target};
 use crate::condition;
+use crate::in_place::Effect;
 use crate::pending_hooks::PendingHooks;
 
 /// A MachineSet with the machines that it controls. `target` is the MachineSet that its annotation names, if it exists.
@@ -66,6 +67,7 @@ fn observe_machine(machine: &cluster::Machine) -> Machine {
         updating: is_updating(machine),
         pending_acknowledge: has(PENDING_ACKNOWLEDGE_MOVE_ANNOTATION),
         update_started: PendingHooks::of(&machine.metadata).contains(Hook::UpdateMachine),
+        available: condition::is_true(conditions, AVAILABLE),
         has_node: machine.status.node_ref.is_some(),
         node_unhealthy: condition::is_false(conditions, NODE_HEALTHY),
         health_check_failed: condition::is_false(conditions, HEALTH_CHECK_SUCCEEDED),
@@ -80,6 +82,11 @@ fn observe_machine(machine: &cluster::Machine) -> Machine {
 pub fn is_updating(machine: &cluster::Machine) -> bool {
     annotation(&machine.metadata, UPDATE_IN_PROGRESS_ANNOTATION).is_some()
         || PendingHooks::of(&machine.metadata).contains(Hook::UpdateMachine)
+}
+
+/// Whether a machine is out of service because it is being updated in place. Its conditions follow later than the mark.
+pub fn is_out_of_service(machine: &cluster::Machine) -> bool {
+    is_updating(machine) && Effect::written_in(machine.metadata.annotations.as_ref()).takes_out_of_service()
 }
 
 /// Whether a health check wants the owner of a machine to replace it.

@@ -22,7 +22,7 @@ pub use desired::{
     Parts, controller_reference, machine_labels, new_machine, owner_reference, synced_machine,
     updated_machine,
 };
-pub use facts::{annotation, is_updating, names_in, needs_remediation, observe, selector};
+pub use facts::{annotation, is_out_of_service, is_updating, names_in, needs_remediation, observe, selector};
 pub use naming::{
     NameParts, NamedOwner, NamingError, RANDOM_ALPHABET, RANDOM_LENGTH, check_machine_naming, machine_name,
 };

@@ -67,6 +67,8 @@ pub struct Machine {
     pub pending_acknowledge: bool,
     /// Whether its update was started and has not ended: its hook is pending.
     pub update_started: bool,
+    /// Condition `Available`: known to be true.
+    pub available: bool,
     /// Whether it has a Node.
     pub has_node: bool,
     /// Condition `NodeHealthy`: known to be false.

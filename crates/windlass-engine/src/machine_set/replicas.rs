@@ -179,7 +179,16 @@ fn delete(observed: &Observed, surplus: u32) -> Replicas {
 fn hand_over(observed: &Observed, to: String, surplus: u32) -> Replicas {
     let mut handover = Handover { to, machines: Vec::new(), delete: Vec::new(), passed_over: Vec::new() };
     let mut left = surplus;
-    for machine in in_order(observed) {
+    let mut order = in_order(observed);
+    // One that is not available costs nothing while it is updated; those that go before all others still do.
+    order.sort_by_key(|machine| {
+        !machine.deleting
+            && !machine.marked
+            && !machine.updating
+            && !machine.is_unhealthy()
+            && machine.available
+    });
+    for machine in order {
         if left == 0 {
             break;
         }

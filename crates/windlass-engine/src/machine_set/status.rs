@@ -9,7 +9,7 @@ use super::aggregate::{
     machines_ready, machines_up_to_date, remediating, scaling_down, scaling_up, slow_deletions,
     status_versions,
 };
-use super::{Hold, annotation, is_updating, names_in};
+use super::{Hold, annotation, is_out_of_service, is_updating, names_in};
 use crate::condition::{self, Finding};
 use crate::pause::not_paused;
 use crate::versions;
@@ -46,7 +46,10 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineSetStatus {
     let there = u32::try_from(machines.len()).unwrap_or(u32::MAX);
     let count = |type_: &str| {
         let good = |machine: &&&Machine| {
-            condition::is_true(&machine.status.conditions, type_) && !is_updating(machine)
+            // One that is not out of service is not up to date either before its update is done.
+            let counts =
+                if type_ == UP_TO_DATE { !is_updating(machine) } else { !is_out_of_service(machine) };
+            condition::is_true(&machine.status.conditions, type_) && counts
         };
         Some(i32::try_from(machines.iter().filter(good).count()).unwrap_or(i32::MAX))
     };

@@ -16,6 +16,7 @@ use windlass_api::names::{
 };
 
 use super::{FreshSet, Limits, SetPlan};
+use crate::in_place::Effect;
 
 /// Annotations of a MachineDeployment that say something about it alone.
 const NOT_COPIED: [&str; 8] = [
@@ -160,6 +161,12 @@ fn annotations(
             false => Some(planned.extensions.join(",")),
         };
         extensions.and_then(|extensions| set(IN_PLACE_EXTENSIONS_ANNOTATION, extensions));
+        let effect = planned.effect.clone().unwrap_or_else(|| {
+            Effect::written_in(existing.and_then(|set| set.metadata.annotations.as_ref()))
+        });
+        for (key, value) in effect.annotations() {
+            set(key, value.to_owned());
+        }
         if let Some(updated) = &planned.updated {
             set(HAND_OVER_UPDATED_MACHINES_ANNOTATION, joined(updated));
         }

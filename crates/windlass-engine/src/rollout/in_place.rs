@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::sizes::Sizes;
-use super::{Machine, Note, Observed, Set, Strategy, roles};
-use crate::in_place::{InPlaceAnswer, WhyNotInPlace};
+use super::{Limits, Machine, Note, Observed, Set, Strategy, roles};
+use crate::in_place::{Effect, InPlaceAnswer, Verdict, WhyNotInPlace};
 
 /// The answers by name of the old MachineSet.
 pub type InPlaceAnswers = BTreeMap<String, InPlaceAnswer>;
@@ -59,15 +59,45 @@ pub(super) fn acknowledge(sizes: &mut Sizes, observed: &Observed) {
 }
 
 /// Marks the old MachineSets whose machines are handed over; none if the new one has all its machines.
-pub(super) fn mark_moves(sizes: &mut Sizes, replicas: u32, answers: &InPlaceAnswers) {
-    if sizes.new.spec >= replicas {
+pub(super) fn mark_moves(sizes: &mut Sizes, observed: &Observed, answers: &InPlaceAnswers) {
+    if sizes.new.spec >= observed.replicas {
         return;
     }
     for set in &mut sizes.old {
-        set.moves = set.status > 0
-            && set.must_replace.is_none()
-            && !set.deleting
-            && matches!(answers.get(&set.name), Some(Ok(_)));
+        let Some(Ok(verdict)) = answers.get(&set.name) else { continue };
+        set.moves = set.status > 0 && set.must_replace.is_none() && !set.deleting;
+        set.stays_available = set.moves && !effect(observed.strategy, verdict).takes_out_of_service();
+    }
+}
+
+/// What the update does to machines. With `External` a machine that is updated always counts as unavailable.
+pub(super) fn effect(strategy: Strategy, verdict: &Verdict) -> Effect {
+    let effect = verdict.effect();
+    let external = matches!(strategy, Strategy::External { .. });
+    Effect { affects_availability: effect.affects_availability || external, ..effect }
+}
+
+/// Machines that stay available while they are updated cost no availability, so that none is added for them. The limits
+/// are the pace all the same: never are more handed over than may be under way at a time. A machine that is not available,
+/// for whatever reason, counts as if it were under way: an update that does affect availability stops itself.
+pub(super) fn hand_over_available(sizes: &mut Sizes, observed: &Observed, limits: Limits) {
+    if !sizes.old.iter().any(|set| set.stays_available) {
+        return;
+    }
+    let pace = limits.pace();
+    let updating = count(observed.machines.iter().filter(|machine| machine.updating).count());
+    let on_their_way = sizes.sum_old(|set| set.status.saturating_sub(set.target()));
+    let unavailable = observed.replicas.saturating_sub(sizes.sum(|set| set.available));
+    let missing = observed.replicas.saturating_sub(sizes.new.spec).saturating_sub(on_their_way);
+    let under_way = updating.saturating_add(on_their_way).saturating_add(unavailable);
+    let mut left = pace.saturating_sub(under_way).min(missing);
+    sizes.sort_old_by_age();
+    for set in sizes.old.iter_mut().filter(|set| set.stays_available && !set.held) {
+        let down = set.target().min(left);
+        if down > 0 {
+            left -= down;
+            set.resize(set.target() - down, Note::StaysAvailable { pace });
+        }
     }
 }
 
@@ -123,7 +153,7 @@ fn count(machines: usize) -> u32 {
 
 /// No machine is added for one that is updated in place: what the new MachineSet would grow by beyond the replicas is
 /// taken back, except for one machine where nothing else could make room.
-pub(super) fn drop_surge(sizes: &mut Sizes, observed: &Observed) {
+pub(super) fn drop_surge(sizes: &mut Sizes, observed: &Observed, limits: Limits) {
     let up = sizes.new.target().saturating_sub(sizes.new.spec);
     if up == 0 || !sizes.old.iter().any(|set| set.moves) {
         return;
@@ -136,13 +166,20 @@ pub(super) fn drop_surge(sizes: &mut Sizes, observed: &Observed) {
     }
     sizes.new.notes.retain(|note| !matches!(note, Note::Room { .. }));
     let mut keep = up - surge;
-    if keep == 0 && !in_motion(sizes, observed) {
+    if keep == 0 && !makes_room(sizes, limits) && !in_motion(sizes, observed) {
         keep = 1;
         sizes.new.notes.push(Note::SurgeKept);
     } else {
         sizes.new.notes.push(Note::SurgeDropped { machines: surge });
     }
     sizes.new.intent = (keep > 0).then_some(sizes.new.spec + keep);
+}
+
+/// Whether all machines can be updated within what may be unavailable, or stay available. If none moves now, one of an old
+/// MachineSet is not available yet; it is waited for, or updated as it is.
+fn makes_room(sizes: &Sizes, limits: Limits) -> bool {
+    let mut old = sizes.old.iter().filter(|set| set.status > 0);
+    old.all(|set| set.moves && (limits.unavailable > 0 || set.stays_available))
 }
 
 /// Whether something is under way that will make room by itself.

@@ -114,6 +114,12 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// How many machines may be under way at a time where that costs no availability: as many as may be unavailable, or be
+    /// added where none may.
+    pub fn pace(self) -> u32 {
+        if self.unavailable > 0 { self.unavailable } else { self.surge }
+    }
+
     /// How many machines must stay available.
     pub fn floor(self, replicas: u32) -> u32 {
         replicas.saturating_sub(self.unavailable)

@@ -43,6 +43,11 @@ pub enum Note {
     },
     /// One machine is added all the same, because none may be missing while another is updated in place.
     SurgeKept,
+    /// Its machines stay available while they are updated in place.
+    StaysAvailable {
+        /// How many are updated at a time.
+        pace: u32,
+    },
     /// No MachineSet can move, and unhealthy machines of old MachineSets are replaced only here.
     Deadlock {
         /// How many of its machines are not available.
@@ -91,6 +96,9 @@ impl fmt::Display for Note {
             Self::SurgeKept => f.write_str(
                 "surge of 1 used, no Machine may be unavailable while another is updated in place",
             ),
+            Self::StaysAvailable { pace } => {
+                write!(f, "Machines stay available while they are updated in place, {pace} at a time")
+            }
             Self::Deadlock { unavailable } => {
                 write!(
                     f,

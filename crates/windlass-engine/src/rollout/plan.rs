@@ -11,7 +11,7 @@ use super::{
     rolling,
 };
 use crate::external_update::Refusal;
-use crate::in_place::WhyNotInPlace;
+use crate::in_place::{Effect, WhyNotInPlace};
 
 /// What the MachineSets of a MachineDeployment should be now. Written new first, then old: an old MachineSet hands
 /// machines over only to one that says that it receives them.
@@ -44,6 +44,8 @@ pub struct SetPlan {
     pub moves_to: Option<String>,
     /// The extensions that update the machines that it hands over, in their order.
     pub extensions: Vec<String>,
+    /// What that does to the machines; none if no extension was asked, and what was agreed on stays.
+    pub effect: Option<Effect>,
     /// The only machines that it hands over, because they are updated already; any machine if there is none of this.
     pub updated: Option<BTreeSet<String>>,
     /// The MachineSets that may hand machines over to it.
@@ -102,11 +104,11 @@ pub fn plan(observed: &Observed, answers: &InPlaceAnswers) -> Plan {
         _ if observed.paused => paused::resize(&mut sizes, observed, create.is_none()),
         Strategy::OnDelete => on_delete::resize(&mut sizes, replicas),
         Strategy::RollingUpdate(_) => {
-            in_place::mark_moves(&mut sizes, replicas, answers);
+            in_place::mark_moves(&mut sizes, observed, answers);
             roll(&mut sizes, observed, limits, Shrink::All);
         }
         Strategy::External { fallback, .. } => {
-            in_place::mark_moves(&mut sizes, replicas, answers);
+            in_place::mark_moves(&mut sizes, observed, answers);
             in_place::hand_over_updated(&mut sizes, observed, answers);
             let stuck = blocked_sets(&sizes, replicas, answers);
             match fallback {
@@ -128,7 +130,8 @@ pub fn plan(observed: &Observed, answers: &InPlaceAnswers) -> Plan {
 fn roll(sizes: &mut Sizes, observed: &Observed, limits: Limits, what: Shrink) {
     rolling::grow_new(sizes, observed.replicas, limits);
     rolling::shrink_old(sizes, observed.replicas, limits, what);
-    in_place::drop_surge(sizes, observed);
+    in_place::hand_over_available(sizes, observed, limits);
+    in_place::drop_surge(sizes, observed, limits);
     rolling::break_deadlock(sizes, &observed.machines, what);
 }
 
@@ -193,14 +196,17 @@ fn finish(sizes: Sizes, observed: &Observed, answers: &InPlaceAnswers, outcome: 
             true => before.and_then(|set| set.updated.clone()),
             false => set.updated.clone(),
         };
-        let extensions = match answers.get(&set.name) {
-            Some(Ok(verdict)) if set.moves => verdict.extensions(),
-            _ => Vec::new(),
+        let (extensions, effect) = match answers.get(&set.name) {
+            Some(Ok(verdict)) if set.moves => {
+                (verdict.extensions(), Some(in_place::effect(observed.strategy, verdict)))
+            }
+            _ => (Vec::new(), None),
         };
         let create_disabled = observed.strategy == Strategy::OnDelete || set.externally_updated;
         SetPlan {
             moves_to,
             extensions,
+            effect,
             updated,
             create_disabled,
             ..SetPlan::of(set, before.map_or(0, |set| set.spec))
@@ -228,6 +234,7 @@ impl SetPlan {
             create_disabled: false,
             moves_to: None,
             extensions: Vec::new(),
+            effect: None,
             updated: None,
             receives_from: BTreeSet::new(),
             acknowledged: BTreeSet::new(),
@@ -245,6 +252,7 @@ impl SetPlan {
             create_disabled: false,
             moves_to: None,
             extensions: Vec::new(),
+            effect: None,
             updated: set.updated,
             receives_from: BTreeSet::new(),
             acknowledged: set.acknowledged,

@@ -75,7 +75,7 @@ struct Pass {
 
 impl Pass {
     fn run(&mut self, sizes: &mut Sizes, only_unavailable: bool) {
-        for set in sizes.old.iter_mut().filter(|set| !set.held) {
+        for set in sizes.old.iter_mut().filter(|set| !set.held && !set.stays_available) {
             let current = set.target();
             let stays = self.what == Shrink::MovesOnly && !set.moves;
             let cap = if only_unavailable { current.saturating_sub(set.available) } else { current };

@@ -34,6 +34,8 @@ pub(super) struct Member {
     pub(super) acknowledged: BTreeSet<String>,
     /// Whether the plan lets its machines be handed over to the new MachineSet.
     pub(super) moves: bool,
+    /// Whether the machines that are handed over stay available while they are updated.
+    pub(super) stays_available: bool,
     /// Whether an external updater updates its machines.
     pub(super) externally_updated: bool,
     /// Whether its size is settled, and nothing else may change it in this plan.
@@ -98,6 +100,7 @@ impl Member {
             must_replace: None,
             acknowledged: BTreeSet::new(),
             moves: false,
+            stays_available: false,
             externally_updated: false,
             held: false,
             updated: None,
@@ -118,6 +121,7 @@ impl Member {
             must_replace: None,
             acknowledged: BTreeSet::new(),
             moves: false,
+            stays_available: false,
             externally_updated: false,
             held: false,
             updated: None,

@@ -95,6 +95,8 @@ pub struct ControlPlane {
     pub version: Version,
     /// The versions of its machines, as `status.versions` or `status.version` tells them.
     pub running: Vec<Version>,
+    /// Whether no machine that was made for its version has a Node. What it reports as running may count such machines.
+    pub unborn: bool,
     /// Whether a machine of it is being updated in place.
     pub updating_in_place: bool,
     /// What it says about a rollout that it cannot go on with by itself.
@@ -315,6 +317,7 @@ mod tests {
                 name: "cp".to_owned(),
                 version: v("v1.31.0"),
                 running: running.iter().map(|text| v(text)).collect(),
+                unborn: false,
                 updating_in_place: false,
                 blocked: None,
             };

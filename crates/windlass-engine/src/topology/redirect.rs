@@ -31,7 +31,7 @@ pub(super) fn redirect(observed: &Observed, current: &ControlPlane) -> Option<Re
         return None;
     }
     let is_asked_for = observed.version.minor() == step.minor();
-    let is_unborn = !current.running.contains(step);
+    let is_unborn = current.unborn || !current.running.contains(step);
     (is_asked_for || is_unborn || is_unlisted(observed, step)).then_some(Redirect { to, plan })
 }
 

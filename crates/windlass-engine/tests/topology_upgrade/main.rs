@@ -62,6 +62,7 @@ fn cluster(control_plane: &str, target: &str, workers: Vec<WorkerGroup>, pending
             name: "c-cp".to_owned(),
             version: v(control_plane),
             running: vec![v(control_plane)],
+            unborn: false,
             updating_in_place: false,
             blocked: None,
         }),

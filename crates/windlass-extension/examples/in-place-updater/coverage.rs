@@ -10,6 +10,16 @@ use windlass_extension::{Object, patch};
 /// Fields as JSON pointers into a Machine and its bootstrap config.
 pub(crate) struct Coverage {
     bootstrap: Vec<String>,
+    effect: Effect,
+}
+
+/// What the command does to a Machine besides the change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Effect {
+    /// The Machine is out of service meanwhile.
+    pub(crate) affects_availability: bool,
+    /// What has to be done before.
+    pub(crate) requirements: Vec<String>,
 }
 
 const VERSION: &str = "/spec/version";
@@ -17,9 +27,9 @@ const VERSION: &str = "/spec/version";
 const IN_TEMPLATE: &str = "/spec/template";
 
 impl Coverage {
-    pub(crate) fn new(bootstrap: Vec<String>) -> Result<Self, String> {
+    pub(crate) fn new(bootstrap: Vec<String>, effect: Effect) -> Result<Self, String> {
         match bootstrap.iter().find(|field| !field.starts_with("/spec/")) {
-            None => Ok(Self { bootstrap }),
+            None => Ok(Self { bootstrap, effect }),
             Some(field) => Err(format!("{field:?} is not a JSON pointer that starts with /spec/")),
         }
     }
@@ -32,6 +42,8 @@ impl Coverage {
                 (Some(current), Some(desired)) => covered(current, desired, &self.bootstrap),
                 _ => None,
             },
+            affects_availability: self.effect.said(),
+            requirements: self.effect.requirements.clone(),
             ..CanUpdateMachineResponse::success()
         }
     }
@@ -53,6 +65,8 @@ impl Coverage {
                 (Some(current), Some(desired)) => covered(current, desired, &bootstrap),
                 _ => None,
             },
+            affects_availability: self.effect.said(),
+            requirements: self.effect.requirements.clone(),
             ..CanUpdateMachineSetResponse::success()
         }
     }
@@ -69,6 +83,13 @@ impl Coverage {
             .collect();
         let version = desired.machine.pointer(VERSION).cloned().unwrap_or_default();
         serde_json::json!({"version": version, "bootstrap": bootstrap})
+    }
+}
+
+impl Effect {
+    /// An answer that does not say it means that the Machine is out of service.
+    fn said(&self) -> Option<bool> {
+        (!self.affects_availability).then_some(false)
     }
 }
 

@@ -25,12 +25,12 @@ use std::time::Duration;
 use clap::Parser;
 use windlass_extension::hooks::{
     CanUpdateMachine, CanUpdateMachineSet, HookResponse, MachineObjects, RetryResponse, UpdateMachine,
-    UpdateMachineResponse,
+    UpdateMachineResponse, requirement,
 };
 use windlass_extension::{Extension, Handler};
 
 use crate::attempt::{ATTEMPT, Attempt};
-use crate::coverage::Coverage;
+use crate::coverage::{Coverage, Effect};
 use crate::serving::Serving;
 use crate::updates::{Progress, Update, Updates};
 
@@ -51,6 +51,12 @@ struct Arguments {
     /// Field of the bootstrap config that the command can change, as a JSON pointer; may be repeated
     #[arg(long, value_name = "POINTER", default_values = ["/spec/files"])]
     bootstrap_field: Vec<String>,
+    /// The Machine stays in service while the command runs, so that no other is added for it
+    #[arg(long, conflicts_with = "require")]
+    stays_available: bool,
+    /// What is done to the Node before the command is run; may be repeated
+    #[arg(long, value_name = "WHAT", value_parser = [requirement::DRAIN, requirement::VOLUME_DETACH])]
+    require: Vec<String>,
     /// Machines that are updated at once
     #[arg(long, value_name = "N", default_value_t = 4)]
     max_parallel: usize,
@@ -75,9 +81,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 #[tokio::main]
 async fn serve(arguments: Arguments) -> Result<(), Box<dyn Error>> {
-    let Arguments { command, state, bootstrap_field, max_parallel, retry_after, back_off, serving } =
+    let Arguments { command, state, bootstrap_field, max_parallel, retry_after, back_off, serving, .. } =
         arguments;
-    let coverage = Arc::new(Coverage::new(bootstrap_field)?);
+    let effect = Effect { affects_availability: !arguments.stays_available, requirements: arguments.require };
+    let coverage = Arc::new(Coverage::new(bootstrap_field, effect)?);
     let back_off = Duration::from_secs(back_off);
     let updates = Arc::new(Updates::open(state, &command, max_parallel.max(1), back_off)?);
 

@@ -416,9 +416,80 @@ async fn an_example_ends_in_good_order_when_it_is_told_to() {
     assert_eq!(status.code(), Some(0));
 }
 
+/// A management cluster that is nowhere: what it would be asked fails, and is told.
+const KUBECONFIG: &str = "
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]
+users: [{name: u, user: {}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+";
+
+#[tokio::test]
+async fn external_updater_refuses_what_it_cannot_keep_and_tells_why_it_failed() {
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = directory.path().join("kubeconfig");
+    std::fs::write(&kubeconfig, KUBECONFIG).unwrap();
+    let arguments = ["--kubeconfig", text(&kubeconfig), "--command", "ls /nowhere/{name}/{provider-id}"];
+    let example = Example::start("external-updater", &arguments).await;
+    let ask = async |kind: &str, provider_id: &str| {
+        let machine = json!({"kind": "Machine", "metadata": {"name": "m1", "namespace": "ns1"},
+            "spec": {"providerID": provider_id, "infrastructureRef": {"name": "m1"}}});
+        let desired = json!({"machine": {"kind": "Machine", "spec": {"version": "v1.33.1"}},
+            "infrastructureMachine": {"kind": "DevMachine", "spec": {}}});
+        let request = json!({"owner": {"kind": kind}, "machines": [machine], "desired": desired});
+        example.call(Hook::ExternalUpdate, "take-over", &request).await
+    };
+    let refused = ask("KubeadmControlPlane", "host-1").await;
+    assert_eq!((&refused["status"], &refused["accepted"]), (&json!("Success"), &json!(false)));
+    let unknown = ask("MachineDeployment", "").await;
+    assert_eq!(unknown["status"], "Failure");
+    assert!(unknown["message"].as_str().unwrap().contains("no providerID yet"), "{unknown}");
+
+    let accepted = ask("MachineDeployment", "host-1").await;
+    assert_eq!((&accepted["accepted"], &accepted["retryAfterSeconds"]), (&json!(true), &json!(10)));
+    assert_eq!(accepted["reason"], "1 machines are left");
+    let told = || async {
+        let again = ask("MachineDeployment", "host-1").await;
+        again["reason"].as_str().unwrap().contains("tried again: ns1/m1: exit status: 2").then_some(())
+    };
+    eventually(told).await;
+    example.kill().await;
+}
+
+#[tokio::test]
+async fn in_place_updater_says_what_its_command_does_to_a_machine() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = ["--state", text(directory.path()), "--command", "true"];
+    let machine = |version: &str| {
+        json!({"machine": {"kind": "Machine", "metadata": {"name": "m1", "namespace": "ns1"},
+            "spec": {"version": version}}})
+    };
+    let request = json!({"current": machine("v1.33.0"), "desired": machine("v1.33.1")});
+    for (more, affects, requirements) in [
+        (&[][..], Value::Null, Value::Null),
+        (&["--stays-available"][..], json!(false), Value::Null),
+        (
+            &["--require", "Drain", "--require", "VolumeDetach"][..],
+            Value::Null,
+            json!(["Drain", "VolumeDetach"]),
+        ),
+    ] {
+        let example = Example::start("in-place-updater", &[&arguments[..], more].concat()).await;
+        let answer = example.call(Hook::CanUpdateMachine, "can-update-machine", &request).await;
+        assert_eq!(
+            (&answer["affectsAvailability"], &answer["requirements"]),
+            (&affects, &requirements),
+            "{answer}"
+        );
+        example.kill().await;
+    }
+}
+
 #[tokio::test]
 async fn examples_explain_themselves() {
-    for name in ["approve-upgrade", "upgrade-plan", "in-place-updater"] {
+    for name in ["approve-upgrade", "upgrade-plan", "in-place-updater", "external-updater"] {
         let output = Command::new(binary(name)).arg("--help").output().await.unwrap();
         let help = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success() && help.contains("--listen"), "{name}: {help}");

@@ -86,6 +86,28 @@ async fn with_a_surge_one_machine_is_added_first_and_two_of_three_are_updated() 
     assert_eq!((kept, updater.finished()), (2, 2));
 }
 
+/// The same where the extension says that a machine stays available: none is added.
+#[tokio::test(start_paused = true)]
+async fn with_a_surge_machines_that_stay_available_are_updated_without_one_more() {
+    for replicas in [1, 3] {
+        let extension = SimulatedExtension::new();
+        let updater = extension.add_updater("updater").taking(Duration::from_secs(60)).harmless();
+        let mut scene = Scene::new(replicas, WorkerGroup::new("w", 0), &extension, &[&updater]).await;
+        let before = scene.control_plane_names();
+        let surge = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}});
+        scene.update_control_plane(1, surge).await;
+        scene
+            .until("the control plane is updated", LONG, |world| {
+                one_at_a_time(world);
+                assert_eq!(control_planes(world).len(), replicas as usize, "none is added");
+                crate::support::has_reached(world, "v1.33.1", replicas)
+            })
+            .await;
+        assert_eq!(scene.control_plane_names(), before);
+        assert_eq!(updater.finished(), replicas as usize);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_nobody_covers_stops_an_external_rollout_until_there_is_a_fallback() {
     let extension = SimulatedExtension::new();

@@ -113,3 +113,38 @@ async fn a_control_plane_machine_is_never_lost_and_never_updated_twice() {
     }
     assert!(round > 20, "an update has more than {round} places between writes");
 }
+
+/// The Node is drained before the update and uncordoned after it, whenever we are killed; no extension is called while pods
+/// may still run.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_is_drained_is_uncordoned_in_the_end() {
+    let extension = SimulatedExtension::new();
+    let updater = extension.add_updater("a").taking(Duration::from_secs(5));
+    let updater = updater.requiring(&["Drain", "VolumeDetach"]);
+    let group = WorkerGroup::new("w", 1).rolling_update(Amount::Number(0), Amount::Number(1));
+    let mut scene = Scene::new(1, group, &extension, &[&updater]).await;
+    let before = scene.worker_names();
+    let (mut round, mut seen) = (0, 0);
+    loop {
+        round += 1;
+        let (number, fault) = place(round);
+        scene.update_workers(round).await;
+        let version = format!("v1.33.{round}");
+        let done = |world: &World| {
+            let machines = workers(world);
+            let at = |machine: &windlass_api::cluster::Machine| {
+                kubelet(machine) == version && !windlass_engine::machine_set::is_updating(machine)
+            };
+            machines.len() == 1 && machines.iter().all(at) && is_complete(world, "c-w")
+        };
+        let killed = interrupted(&mut scene, number, fault, done).await;
+        assert_eq!(scene.worker_names(), before, "{fault:?} at write {number}: the same machine");
+        assert_eq!(updater.finished(), usize::try_from(round).unwrap(), "{fault:?} at write {number}");
+        assert_eq!(scene.cordoned().await, Vec::<String>::new(), "{fault:?} at write {number}");
+        check_calls(&[&updater], &mut seen, fault, number);
+        if !killed {
+            break;
+        }
+    }
+    assert!(round > 20, "an update has more than {round} places between writes");
+}

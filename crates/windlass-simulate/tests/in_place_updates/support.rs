@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
+use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 use windlass_api::cluster::{Machine, MachineDeployment};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::names::CONTROL_PLANE_LABEL;
 use windlass_engine::condition;
+use windlass_inmemory::WorkloadClusters;
 use windlass_runtime::WriteFault;
 use windlass_simulate::{
     ClusterManifests, Population, SimulatedExtension, SimulatedExternalUpdater, SimulatedUpdater, Startup,
@@ -139,6 +142,17 @@ impl Scene {
 
     pub(crate) fn control_plane_names(&self) -> Vec<String> {
         control_planes(&self.world).iter().map(ResourceExt::name_any).collect()
+    }
+
+    /// The Nodes to which no pod is scheduled.
+    pub(crate) async fn cordoned(&self) -> Vec<String> {
+        let provider = self.world.provider().unwrap();
+        let workload = provider.workloads().get(&WorkloadClusters::host("default", "c")).unwrap();
+        let nodes: Api<Node> = Api::all(workload.inside().clone());
+        let nodes = nodes.list(&ListParams::default()).await.unwrap().items.into_iter();
+        let is_cordoned =
+            |node: &Node| node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true));
+        nodes.filter(is_cordoned).map(|node| node.name_any()).collect()
     }
 
     /// Status, reason and message of a condition of the MachineDeployment.

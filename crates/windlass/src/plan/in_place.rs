@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use windlass_controllers::in_place::{PreviewError, preview};
-use windlass_engine::in_place::{Preview, PreviewedField};
+use windlass_engine::in_place::{Preview, PreviewedEffect, PreviewedField};
 use windlass_hooks::HookClient;
 use windlass_hooks::transport::{HttpsTransport, boxed};
 
@@ -70,6 +70,16 @@ fn table(previews: &[Preview]) -> String {
         for PreviewedField { field, covered_by } in &preview.fields {
             lines.push(format!("  {field}: {}", covered_by.as_deref().unwrap_or("no extension")));
         }
+        for PreviewedEffect { handler, affects_availability, requirements } in &preview.effects {
+            let affects =
+                if *affects_availability { "affects availability" } else { "does not affect availability" };
+            let before = match requirements.is_empty() {
+                true => String::new(),
+                false => format!(", asks for {} before", requirements.join(" and ")),
+            };
+            lines.push(format!("  {handler} {affects}{before}"));
+        }
+        lines.extend(preview.notes.iter().map(|note| format!("  {note}")));
         lines.extend(preview.message.iter().map(|message| format!("  {message}")));
     }
     lines.join("\n") + "\n"
