@@ -175,7 +175,7 @@ async fn what_controllers_write_asks_no_hook_again() {
     let holds = |world: &World| told(world).contains("AfterControlPlaneUpgrade");
     world.run_until("it holds", LONG, holds).await.unwrap();
     let clusters: Api<Cluster> = Api::namespaced(world.client().clone(), "default");
-    let status = Patch::Merge(json!({"status": {"phase": "Whatever"}}));
+    let status = Patch::Merge(json!({"status": {"phase": "Failed"}}));
     clusters.patch_status("c1", &PatchParams::default(), &status).await.unwrap();
     let own = json!({"metadata": {"annotations": {"upgrade.windlass.dev/waiting-on": "x"}}});
     world.patch::<Cluster>(&key("c1"), own).await.unwrap();
