@@ -69,6 +69,10 @@ pub const PIN_ANNOTATION: &str = "upgrade.windlass.dev/version";
 
 /// On a Cluster: the version of the upgrade step in progress.
 pub const UPGRADE_STEP_ANNOTATION: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
+/// Annotations of a Cluster that only controllers write. Every other annotation is an edit by a user, after which hooks
+/// that hold the Cluster or that failed are called again.
+pub const WRITTEN_BY_CONTROLLERS: [&str; 4] =
+    [PENDING_HOOKS_ANNOTATION, UPGRADE_STEP_ANNOTATION, WAITING_ON_ANNOTATION, OK_TO_DELETE_ANNOTATION];
 /// On a Cluster: how many MachineDeployments (and MachinePools) may upgrade at the same time.
 pub const UPGRADE_CONCURRENCY_ANNOTATION: &str = "topology.cluster.x-k8s.io/upgrade-concurrency";
 /// On a worker topology entry: this entry does not take part in the upgrade yet.
@@ -221,6 +225,8 @@ pub const MANAGED_BY_ANNOTATION: &str = "cluster.x-k8s.io/managed-by";
 pub const CONVERSION_DATA_ANNOTATION: &str = "cluster.x-k8s.io/conversion-data";
 /// Left behind by `kubectl apply`. Never sent to extensions: it repeats the whole object.
 pub const LAST_APPLIED_CONFIGURATION_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Annotations that repeat the object that they are on: they are in no request to an extension.
+pub const REPEATS_THE_OBJECT: [&str; 2] = [LAST_APPLIED_CONFIGURATION_ANNOTATION, CONVERSION_DATA_ANNOTATION];
 /// Label that Kubernetes puts on every Namespace; the usual key of a namespace selector.
 pub const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 /// Label of Cluster API providers, for example `runtime-extension-<name>`.

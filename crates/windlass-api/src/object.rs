@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use windlass_patch::pointer;
 
-use crate::names::{CONVERSION_DATA_ANNOTATION, LAST_APPLIED_CONFIGURATION_ANNOTATION};
+use crate::names::REPEATS_THE_OBJECT;
 
 /// A Kubernetes object of which nothing is lost, whatever its kind and version.
 ///
@@ -158,8 +158,7 @@ impl Object {
         if let Some(Value::Object(metadata)) = self.0.get_mut("metadata") {
             metadata.remove("managedFields");
             if let Some(Value::Object(annotations)) = metadata.get_mut("annotations") {
-                annotations.remove(LAST_APPLIED_CONFIGURATION_ANNOTATION);
-                annotations.remove(CONVERSION_DATA_ANNOTATION);
+                annotations.retain(|key, _| !REPEATS_THE_OBJECT.contains(&key.as_str()));
                 if annotations.is_empty() {
                     metadata.remove("annotations");
                 }
@@ -169,7 +168,7 @@ impl Object {
     }
 
     /// The object as extensions get to see it in requests of in-place updates: what identifies it, its
-    /// labels, annotations and `spec`. An extension sees neither owners nor status.
+    /// labels, annotations and `spec`. An extension sees neither owners nor status, nor annotations that repeat the object.
     #[must_use]
     pub fn in_place_view(&self) -> Self {
         let mut view = pick(&self.0, &["apiVersion", "kind"]);
@@ -178,7 +177,7 @@ impl Object {
             view.insert("metadata".to_owned(), Value::Object(metadata));
         }
         view.extend(pick(&self.0, &["spec"]));
-        Self(view)
+        Self(view).for_hook_request()
     }
 
     fn text_map(&self, field: &str) -> impl Iterator<Item = (&str, &str)> {

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::answer::{CALL_CHECKS, Reply, judge, judge_latency};
-use crate::check::CheckId;
+use crate::check::{CheckId, Finding, Rule};
+use crate::determinism;
 use crate::session::{HOOKS_OPT_IN, Handler, Session};
 use crate::synthetic;
 
@@ -39,12 +40,47 @@ pub(crate) async fn check(session: &mut Session<'_>) -> Vec<Conversation> {
             found.into_iter().for_each(|finding| session.ledger.found(finding));
             replies.extend(reply);
         }
+        check_timeout_parameter(session, &handler, &request, &replies).await;
         if let Some(finding) = judge_latency(&handler, &replies, &session.options.timing) {
             session.ledger.found(finding);
         }
         conversations.push(Conversation { handler, request, replies });
     }
     conversations
+}
+
+/// T7 at a handler: the same request without the parameter and with another value gets the same answer. An extension may
+/// take the parameter for a deadline, so the other value is longer than any that callers send.
+async fn check_timeout_parameter(
+    session: &mut Session<'_>,
+    handler: &Handler,
+    request: &Value,
+    replies: &[Reply],
+) {
+    let subject = handler.subject();
+    // What is not the same twice with the same parameter tells nothing about another.
+    if session.ledger.leaves_out(CheckId::T7) || !determinism::compare(&subject, replies).is_empty() {
+        return;
+    }
+    session.ledger.looked_at(CheckId::T7, &subject);
+    for query in ["", "?timeout=1m0s"] {
+        let mut call = session.call_of(handler, request);
+        let path = call.path.split('?').next().unwrap_or_default();
+        call.path = format!("{path}{query}");
+        let (reply, _) = judge(handler, &session.send(&subject, &call).await);
+        let other = if query.is_empty() { "without the timeout parameter" } else { query };
+        let observed = match (replies.last(), reply) {
+            (None, Some(reply)) if reply.success => format!("calls work only {other}"),
+            (Some(_), None) => format!("calls fail {other}"),
+            (Some(first), Some(reply))
+                if !determinism::compare(&subject, &[first.clone(), reply.clone()]).is_empty() =>
+            {
+                format!("the same request gets another answer {other}")
+            }
+            _ => continue,
+        };
+        session.ledger.found(Finding::new(Rule::TimeoutParameterBreaks, &subject, observed));
+    }
 }
 
 /// Calls a handler once. Whatever is wrong with the answer is noted; `None` if it cannot be used.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::answer::Reply;
 use crate::calls::Conversation;
 use crate::check::{CheckId, Finding, Rule};
+use crate::patches::ReadPatch;
 use crate::report::Ledger;
 use crate::session::Session;
 use crate::synthetic::CLUSTER_UID;
@@ -59,14 +60,32 @@ pub(crate) fn compare(subject: &str, replies: &[Reply]) -> Vec<Finding> {
     found
 }
 
-/// Patches and variables may come in any order; the steps of a plan may not.
+/// Patches and variables may come in any order, and so may operations of a patch that do not depend on each other; the
+/// steps of a plan may not.
 pub(crate) fn in_any_order(mut payload: Value) -> Value {
+    order_operations(&mut payload);
     for list in ["items", "variables"] {
         if let Some(Value::Array(entries)) = payload.get_mut(list) {
             entries.sort_by_key(ToString::to_string);
         }
     }
     payload
+}
+
+/// Puts every patch, of templates or of machines, into an order that does not depend on the one in which it came. What
+/// cannot be read as a patch stays as it is: it has a rule of its own.
+fn order_operations(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if let Ok(patch) = ReadPatch::read(fields.get("patchType"), fields.get("patch")) {
+                fields.insert("patch".to_owned(), patch.in_any_order());
+                return;
+            }
+            fields.values_mut().for_each(order_operations);
+        }
+        Value::Array(entries) => entries.iter_mut().for_each(order_operations),
+        _ => {}
+    }
 }
 
 /// Notes what a message should not contain. Texts that the request itself contains are no surprise.
@@ -192,7 +211,22 @@ mod tests {
         let plan = |version: &str| {
             reply(json!({"status": "Success", "controlPlaneUpgrades": [{"version": version}]}))
         };
+        let patch = |operations: Value| {
+            use base64::Engine;
+            let patch = base64::engine::general_purpose::STANDARD.encode(operations.to_string());
+            let patch = json!({"patchType": "JSONPatch", "patch": patch});
+            reply(json!({"status": "Success", "items": [patch.clone()], "machinePatch": patch}))
+        };
+        let add = |path: &str, value: u8| json!({"op": "add", "path": path, "value": value});
         for (replies, expected) in [
+            (
+                vec![patch(json!([add("/a", 1), add("/b", 2)])), patch(json!([add("/b", 2), add("/a", 1)]))],
+                vec![],
+            ),
+            (
+                vec![patch(json!([add("/a", 1), add("/a", 2)])), patch(json!([add("/a", 2), add("/a", 1)]))],
+                vec![Rule::PayloadUnstable],
+            ),
             (vec![], vec![]),
             (vec![success(), success()], vec![]),
             (vec![blocking("a"), success()], vec![]),

@@ -261,6 +261,12 @@ async fn check_handler_is_served(session: &mut Session<'_>, handler: &Handler) {
     };
     let status = answer.status;
     let observed = format!("a body that is not JSON gets HTTP status {}", status.as_u16());
+    if status != StatusCode::OK && !status.is_redirection() && works_without_timeout(session, &call).await {
+        let observed =
+            format!("POST {} gets HTTP status {}, and 200 without ?timeout=", call.path, status.as_u16());
+        session.ledger.found(Finding::new(Rule::TimeoutParameterBreaks, subject, observed));
+        return;
+    }
     match status {
         StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::GONE => {
             let observed = format!("POST {} gets HTTP status {}", call.path, status.as_u16());
@@ -280,6 +286,17 @@ async fn check_handler_is_served(session: &mut Session<'_>, handler: &Handler) {
             session.ledger.found(Finding::new(rule, subject, observed));
         }
     }
+}
+
+/// Whether a call that did not get 200 gets it without the parameter that every caller sends.
+async fn works_without_timeout(session: &mut Session<'_>, call: &Call) -> bool {
+    if session.ledger.leaves_out(CheckId::T7) {
+        return false;
+    }
+    let path = call.path.split('?').next().unwrap_or_default().to_owned();
+    let subject = session.whole();
+    let answer = session.send(&subject, &Call { path, ..call.clone() }).await;
+    answer.is_ok_and(|answer| answer.status == StatusCode::OK)
 }
 
 /// A body that is not JSON got 200: it should say Failure, and the same every time.

@@ -43,6 +43,7 @@ mod in_place;
 mod lint;
 mod operations;
 mod options;
+mod patch_order;
 mod patches;
 mod progress;
 mod report;

@@ -13,6 +13,7 @@ use crate::answer::{Reply, field};
 use crate::calls;
 use crate::changes::changed_paths;
 use crate::check::{CheckId, Finding, Level, Rule};
+use crate::patch_order;
 use crate::session::{HOOKS_OPT_IN, Handler, Session};
 use crate::synthetic::{self, Item};
 
@@ -63,6 +64,14 @@ impl ReadPatch {
             (true, Value::Object(_)) | (false, Value::Array(_)) => Ok(Self { merge, document }),
             (true, _) => Err("patchType is JSONMergePatch and the patch is not an object".to_owned()),
             (false, _) => Err("patchType is JSONPatch and the patch is not a list".to_owned()),
+        }
+    }
+
+    /// The patch with its operations in an order that does not depend on the one in which they came.
+    pub(crate) fn in_any_order(self) -> Value {
+        match self.document {
+            Value::Array(operations) => Value::Array(patch_order::canonical(operations)),
+            merge => merge,
         }
     }
 

@@ -185,15 +185,16 @@ async fn check_protocols(session: &mut Session<'_>) {
 
 async fn check_timeout_parameter(session: &mut Session<'_>, discovered: &DiscoveryResponse) {
     let subject = session.whole();
-    // Durations in the spelling of Go, other than the one that discovery used.
-    for value in ["1m0s", "500ms"] {
+    // None, and durations in the spelling of Go, other than the one that discovery used. Handlers are asked in `calls`.
+    for query in ["", "?timeout=1m0s", "?timeout=500ms"] {
         let base = format!("{}{}", session.endpoint.place.base_path, Hook::Discovery.base_path());
-        let call = Call { path: format!("{base}?timeout={value}"), ..discovery::call(session) };
+        let call = Call { path: format!("{base}{query}"), ..discovery::call(session) };
         let answer = session.send(&subject, &call).await.map_err(|error| error.to_string());
+        let other = if query.is_empty() { "without the timeout parameter" } else { query };
         let observed = match answer.and_then(|answer| discovery::read(&answer)) {
             Ok(response) if handler_set(&response) == handler_set(discovered) => continue,
-            Ok(_) => format!("?timeout={value} answers other handlers"),
-            Err(error) => format!("?timeout={value}: {error}"),
+            Ok(_) => format!("discovery answers other handlers {other}"),
+            Err(error) => format!("discovery fails {other}: {error}"),
         };
         session.ledger.found(Finding::new(Rule::TimeoutParameterBreaks, &subject, observed));
     }

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use support::{Below, Extension};
 use windlass_api::hooks::Settings;
+use windlass_api::runtime::{CaBundle, ExtensionConfig, ExtensionConfigSpec};
 use windlass_conformance::{HookSelection, Level, Options, Progress, Report, Status, Timing, run};
+use windlass_hooks::HookClient;
+use windlass_hooks::transport::{HttpsTransport, boxed};
 
 /// Generous, because the machine that runs the tests may be busy.
 fn options() -> Options {
@@ -58,14 +61,26 @@ async fn every_check_passes_when_everything_is_opted_into() {
     assert_eq!(skipped, ["B2", "B3"], "{}", report.to_table());
 }
 
-/// As Go and the controllers do: `openssl req -x509` makes such certificates.
+/// As Go and the controllers do: `openssl req -x509` marks a certificate as an authority, other tools say nothing about it
+/// or say that it is none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_self_signed_authority_in_the_bundle_is_trusted_as_a_server() {
-    let below = Below { self_signed_authority: true, ..Below::default() };
-    let extension = Extension::start(below, std::sync::Arc::new(|_, reply| reply)).await;
-    let options = Options { hooks: HookSelection::none(), ..options() };
-    let report = run(&extension.target(), &options, &|_: &Progress| {}).await.unwrap();
-    assert_clean(&report);
+async fn a_self_signed_certificate_in_the_bundle_is_trusted_as_a_server() {
+    use rcgen::{BasicConstraints, IsCa};
+    for is_ca in [IsCa::Ca(BasicConstraints::Unconstrained), IsCa::NoCa, IsCa::ExplicitNoCa] {
+        let below = Below { self_signed: Some(is_ca.clone()), ..Below::default() };
+        let extension = Extension::start(below, std::sync::Arc::new(|_, reply| reply)).await;
+        let target = extension.target();
+        let options = Options { hooks: HookSelection::none(), ..options() };
+        let report = run(&target, &options, &|_: &Progress| {}).await.unwrap();
+        assert_clean(&report);
+
+        let client = HookClient::builder(boxed(HttpsTransport::new())).build();
+        let mut config = ExtensionConfig::new("e", ExtensionConfigSpec::default());
+        config.spec.client_config.url = Some(target.url.clone());
+        config.spec.client_config.ca_bundle = CaBundle::new(extension.pki.ca_pem.clone());
+        let discovered = client.discover(&config, None).await;
+        assert!(discovered.is_ok(), "the controllers do not agree about {is_ca:?}: {discovered:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

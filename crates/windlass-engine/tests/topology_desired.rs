@@ -143,7 +143,7 @@ fn decision() -> Decision {
     let mut answers = HookAnswers::new();
     loop {
         match decide(&observed, &answers) {
-            Next::Call(call) => answers.insert(call.hook, HookAnswer::Passed),
+            Next::Call(call) => answers.insert(&call, HookAnswer::Passed),
             Next::Act(decision) => return *decision,
         }
     }

@@ -2,12 +2,14 @@
 //! workers, the skew policy checked at every state, and a crash after every effect.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use windlass_api::hooks::Hook;
 use windlass_engine::topology::{
     ControlPlane, Decision, GroupObject, HookAnswer, HookAnswers, Next, Observed, PlanSource, WorkerGroup,
     WorkerKind, decide,
 };
+use windlass_engine::waiting::Retry;
 use windlass_plan::{PlanRequest, Source, plan};
 use windlass_version::{Version, check_control_plane_step, kubelet_skew};
 
@@ -97,8 +99,11 @@ impl Model {
                         Some((_, left)) => {
                             *left -= 1;
                             HookAnswer::Blocked {
-                                retry_after_seconds: 5,
-                                interval_seconds: 5,
+                                retry: Retry {
+                                    left: Duration::from_secs(5),
+                                    interval: Duration::from_secs(5),
+                                },
+                                asked_seconds: 5,
                                 handlers: Vec::new(),
                                 message: String::new(),
                             }
@@ -109,7 +114,7 @@ impl Model {
                             HookAnswer::Passed
                         }
                     };
-                    answers.insert(call.hook, answer);
+                    answers.insert(&call, answer);
                 }
             }
         }

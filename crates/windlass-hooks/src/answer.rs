@@ -72,17 +72,16 @@ pub struct HandlerAnswer {
 impl<R: HookResponse> Answers<R> {
     pub(crate) fn collect(handlers: Vec<HandlerAnswer>) -> Self {
         let (retry, message) = aggregate(&handlers);
-        let wait = (retry > 0).then(|| Waiting {
-            retry_after_seconds: retry,
-            interval_seconds: retry,
-            handlers: asking(&handlers).map(|answer| answer.handler.to_string()).collect(),
-            message: message.clone(),
-        });
+        let asking = || asking(&handlers).map(|answer| answer.handler.to_string()).collect();
+        let wait = (retry > 0).then(|| Waiting::new(retry, asking(), message.clone()));
         Self { response: response(retry, message), handlers, waiting: false, wait }
     }
 
     pub(crate) fn still_waiting(waiting: Waiting) -> Self {
-        let response = response(waiting.retry_after_seconds, waiting.message.clone());
+        let left = waiting.retry.left;
+        // Rounded up: rounding down would call before the time that the handler asked for.
+        let seconds = left.as_secs() + u64::from(left.subsec_nanos() > 0);
+        let response = response(u32::try_from(seconds).unwrap_or(u32::MAX), waiting.message.clone());
         Self { response, handlers: Vec::new(), waiting: true, wait: Some(waiting) }
     }
 

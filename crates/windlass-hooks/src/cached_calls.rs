@@ -8,13 +8,16 @@ use windlass_api::hooks::{
 };
 
 use crate::answer::Answer;
-use crate::cache::{ExpiringCache, ObjectKey, ResponseKey};
+use crate::cache::{ExpiringCache, ObjectKey, Question, ResponseKey};
 use crate::client::HookClient;
-use crate::error::CallError;
+use crate::error::{CallError, CallFailure};
 use crate::registry::Registration;
 
-/// How long an answer is used again. Upstream's time for both.
-const KEEP_ANSWERS: Duration = Duration::from_secs(10 * 60);
+/// How long variables are used again. Upstream's time.
+const KEEP_VARIABLES: Duration = Duration::from_secs(10 * 60);
+/// How long a plan is shown without asking for it again. A cluster in a long wait asks at this pace at most, and a plan
+/// that has changed meanwhile is seen soon. A step never begins with a plan that was remembered.
+const KEEP_PLANS: Duration = Duration::from_secs(60);
 
 pub(crate) struct ResponseCaches {
     plans: ExpiringCache<ResponseKey, GenerateUpgradePlanResponse>,
@@ -28,61 +31,102 @@ impl ResponseCaches {
 }
 
 impl HookClient {
-    /// The plan of an extension for an upgrade, asked for at most every 10 minutes while the extension, the
-    /// versions and the generation of the Cluster stay the same.
+    /// The plan of an extension for an upgrade, of now or, where that is good enough, of the last minute. Only the plan
+    /// for the same extension, versions and generation of the Cluster is ever used again.
     ///
-    /// A plan is remembered only if `validate` accepts it: one that cannot be used is asked for again, so that
-    /// a corrected extension is noticed at the next try.
+    /// A plan is remembered only if `validate` accepts it. One that cannot be used is a failure, and asked for again at
+    /// the pace of failures, so that a corrected extension is noticed.
     ///
     /// # Errors
     ///
-    /// As [`call_one`](Self::call_one), and when the plan is not accepted.
+    /// There is no plan that can be used, with the time of the next try. A handler that was not reached has given none,
+    /// whatever its failure policy is.
     pub async fn upgrade_plan<E: std::fmt::Display>(
         &self,
         handler: &str,
-        namespace: &str,
+        question: &Question,
         request: &GenerateUpgradePlanRequest,
+        age: PlanAge,
         validate: impl FnOnce(&GenerateUpgradePlanResponse) -> Result<(), E>,
-    ) -> Result<Answer<GenerateUpgradePlanResponse>, UpgradePlanError> {
-        let handler = self.find(Hook::GenerateUpgradePlan, handler, namespace).await?;
-        let key = plan_key(&handler, request);
-        if let Some(plan) = self.0.responses.plans.get(&key) {
-            return Ok(Answer::Given(plan));
-        }
-        let answer = self.call::<GenerateUpgradePlan>(&handler, request.clone()).await?;
-        if let Answer::Given(plan) = &answer {
-            validate(plan).map_err(|reason| UpgradePlanError::Invalid {
-                handler: handler.name.to_string(),
-                reason: reason.to_string(),
+    ) -> Result<GivenPlan, CallError> {
+        let ask = async {
+            let handler = self.find(Hook::GenerateUpgradePlan, handler, &question.object().namespace).await?;
+            let key = plan_key(&handler, request);
+            if age == PlanAge::LastMinute
+                && let Some(plan) = self.0.responses.plans.get(&key)
+            {
+                return Ok(GivenPlan { plan, is_of_now: false });
+            }
+            // A plan of an extension that does not answer any more is not followed for the rest of its minute.
+            self.0.responses.plans.remove(&key);
+            let failed = |failure: CallFailure| CallError::Failed {
+                hook: Hook::GenerateUpgradePlan,
+                handler: handler.name.clone(),
+                failure,
+            };
+            let plan = match self.call::<GenerateUpgradePlan>(&handler, request.clone()).await? {
+                Answer::Given(plan) => plan,
+                Answer::Ignored(failure) => return Err(failed(failure)),
+            };
+            validate(&plan).map_err(|reason| {
+                failed(CallFailure::Unusable { what: "an upgrade plan", reason: reason.to_string() })
             })?;
-            self.0.responses.plans.insert(key, plan.clone(), KEEP_ANSWERS);
-        }
-        Ok(answer)
+            self.0.responses.plans.insert(key, plan.clone(), KEEP_PLANS);
+            Ok(GivenPlan { plan, is_of_now: true })
+        };
+        self.at_pace(question, ask).await
     }
 
     /// The variables that an external patch defines, asked for at most every 10 minutes while the extension
-    /// and the settings stay the same.
+    /// and the settings stay the same. A handler that was not reached has defined none.
     ///
     /// # Errors
     ///
-    /// As [`call_one`](Self::call_one).
+    /// As [`call_one`](Self::call_one), with the time of the next try.
     pub async fn discover_variables(
         &self,
         handler: &str,
-        namespace: &str,
+        question: &Question,
         request: &DiscoverVariablesRequest,
-    ) -> Result<Answer<DiscoverVariablesResponse>, CallError> {
-        let handler = self.find(Hook::DiscoverVariables, handler, namespace).await?;
-        let key = key(&handler, request, &[]);
-        if let Some(variables) = self.0.responses.variables.get(&key) {
-            return Ok(Answer::Given(variables));
-        }
-        let answer = self.call::<DiscoverVariables>(&handler, request.clone()).await?;
-        if let Answer::Given(variables) = &answer {
-            self.0.responses.variables.insert(key, variables.clone(), KEEP_ANSWERS);
-        }
-        Ok(answer)
+    ) -> Result<DiscoverVariablesResponse, CallError> {
+        let ask = async {
+            let handler = self.find(Hook::DiscoverVariables, handler, &question.object().namespace).await?;
+            let key = key(&handler, request, &[]);
+            if let Some(variables) = self.0.responses.variables.get(&key) {
+                return Ok(variables);
+            }
+            match self.call::<DiscoverVariables>(&handler, request.clone()).await? {
+                Answer::Given(variables) => {
+                    self.0.responses.variables.insert(key, variables.clone(), KEEP_VARIABLES);
+                    Ok(variables)
+                }
+                Answer::Ignored(failure) => Err(CallError::Failed {
+                    hook: Hook::DiscoverVariables,
+                    handler: handler.name.clone(),
+                    failure,
+                }),
+            }
+        };
+        self.at_pace(question, ask).await
     }
+}
+
+/// How old a plan may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanAge {
+    /// It is asked for now: a step begins with it.
+    Now,
+    /// One of the last minute will do: it is shown, and nothing begins with it.
+    LastMinute,
+}
+
+/// A plan that an extension gave.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GivenPlan {
+    /// The plan.
+    pub plan: GenerateUpgradePlanResponse,
+    /// Whether the extension was asked for it just now.
+    pub is_of_now: bool,
 }
 
 /// The whole Cluster is in the request, but its status changes all the time. What a plan may depend on is in
@@ -110,20 +154,4 @@ fn key<R: HookRequest>(handler: &Registration, request: &R, inputs: &[&str]) -> 
     let mut settings = handler.settings.as_ref().clone();
     settings.extend(request.settings().cloned().unwrap_or_default());
     ResponseKey::new(handler.name.clone(), handler.revision.as_ref(), settings, inputs.iter().copied())
-}
-
-/// Why there is no plan.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UpgradePlanError {
-    /// The extension was not asked, or did not answer.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// The extension answered a plan that must not be followed.
-    #[error("handler {handler:?} answered an upgrade plan that cannot be used: {reason}")]
-    Invalid {
-        /// Full name of the handler.
-        handler: String,
-        /// What is wrong with the plan.
-        reason: String,
-    },
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::Instrument;
-use windlass_api::hooks::{FailurePolicy, Hook, HookRequest, HookType, RetryResponse};
+use windlass_api::hooks::{FailurePolicy, Hook, HookRequest, HookType};
 
 use crate::answer::{Answer, Answers, HandlerAnswer};
-use crate::cache::{BlockingCache, BlockingKey, ObjectKey};
+use crate::cache::{Pace, Question};
 use crate::cached_calls::ResponseCaches;
 use crate::call::{Caller, Target};
 use crate::discovery::DEFAULT_TIMEOUT;
@@ -29,7 +29,7 @@ pub(crate) struct Shared {
     pub(crate) discovery_timeout: Duration,
     pub(crate) responses: ResponseCaches,
     namespaces: Arc<dyn NamespaceLabels>,
-    blocking: BlockingCache,
+    pace: Pace,
 }
 
 impl HookClient {
@@ -90,34 +90,67 @@ impl HookClient {
         Ok(Answers::collect(answers))
     }
 
-    /// As [`call_all`](Self::call_all), but while a wait that handlers asked for is not over, no handler is called
-    /// and the rest of the wait is the answer. The namespace is that of the object in the key.
+    /// As [`call_all`](Self::call_all), but at a pace: while a wait that handlers asked for is not over, no handler is
+    /// called and the rest of the wait is the answer; and after a failure, no handler is called before the time of the
+    /// next try. The namespace is that of the object in the question.
     ///
     /// # Errors
     ///
-    /// As [`call_all`](Self::call_all).
-    pub async fn call_all_unless_waiting<H>(
+    /// As [`call_all`](Self::call_all), with the time of the next try ([`CallError::retry`]).
+    pub async fn call_all_at_pace<H: HookType>(
         &self,
-        key: &BlockingKey,
+        question: &Question,
         request: &H::Request,
-    ) -> Result<Answers<H::Response>, CallError>
-    where
-        H: HookType<Response: RetryResponse>,
-    {
-        let epoch = self.0.registry.epoch();
-        if let Some(waiting) = self.0.blocking.waiting(key, epoch) {
+    ) -> Result<Answers<H::Response>, CallError> {
+        let handlers = self.0.registry.handler_set(H::HOOK);
+        if let Some(waiting) = self.0.pace.early(question, &handlers)? {
             return Ok(Answers::still_waiting(waiting));
         }
-        let answers = self.call_all::<H>(&key.object().namespace, request).await?;
-        if let Some(wait) = answers.wait() {
-            self.0.blocking.remember(key.clone(), epoch, wait);
+        let answers = match self.call_all::<H>(&question.object().namespace, request).await {
+            Ok(answers) => answers,
+            Err(error) => return Err(self.0.pace.failed(question, handlers, error)),
+        };
+        match answers.wait() {
+            Some(wait) => self.0.pace.waits(question, handlers, wait),
+            None => self.0.pace.passed(question),
         }
         Ok(answers)
     }
 
-    /// Forgets that anything holds an object, so that its hooks are called at once.
-    pub fn forget_waits(&self, object: &ObjectKey) {
-        self.0.blocking.forget(object);
+    /// Asks something, but after a failure not before the time of the next try.
+    ///
+    /// # Errors
+    ///
+    /// What went wrong, now or at the last try, with the time of the next ([`CallError::retry`]).
+    pub async fn at_pace<T>(
+        &self,
+        question: &Question,
+        ask: impl Future<Output = Result<T, CallError>>,
+    ) -> Result<T, CallError> {
+        let handlers = self.0.registry.handler_set(question.hook());
+        self.0.pace.early(question, &handlers)?;
+        match ask.await {
+            Ok(answer) => {
+                self.0.pace.passed(question);
+                Ok(answer)
+            }
+            Err(error) => Err(self.0.pace.failed(question, handlers, error)),
+        }
+    }
+
+    /// As [`call`](Self::call), but after a failure not before the time of the next try. The same request to the same
+    /// handler is the same question, so this is for requests that hold nothing that changes by itself: no status.
+    ///
+    /// # Errors
+    ///
+    /// As [`call`](Self::call), with the time of the next try ([`CallError::retry`]).
+    pub async fn call_at_pace<H: HookType>(
+        &self,
+        handler: &Registration,
+        request: H::Request,
+    ) -> Result<Answer<H::Response>, CallError> {
+        let question = Question::of_content::<H>(handler.name.as_str(), &request);
+        self.at_pace(&question, self.call::<H>(handler, request)).await
     }
 
     /// Calls one handler by its full name.
@@ -271,7 +304,7 @@ impl HookClientBuilder {
         let Self { transport, namespaces, metrics, registry, discovery_timeout } = self;
         HookClient(Arc::new(Shared {
             responses: ResponseCaches::new(),
-            blocking: BlockingCache::new(),
+            pace: Pace::new(),
             caller: Caller { transport, metrics },
             registry,
             namespaces,

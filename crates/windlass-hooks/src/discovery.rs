@@ -174,7 +174,7 @@ impl DiscoveryError {
                 CallFailure::HttpStatus { .. } => NotReadyReason::HttpStatus,
                 CallFailure::Undecodable(_) | CallFailure::UnknownStatus { .. } => NotReadyReason::Garbled,
                 CallFailure::Failure { .. } => NotReadyReason::Failure,
-                CallFailure::NegativeRetry(_) => NotReadyReason::Garbled,
+                CallFailure::NegativeRetry(_) | CallFailure::Unusable { .. } => NotReadyReason::Garbled,
             },
         }
     }

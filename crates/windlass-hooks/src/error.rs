@@ -8,6 +8,7 @@ use std::time::Duration;
 use windlass_api::RegisteredName;
 use windlass_api::hooks::Hook;
 
+use crate::cache::Retry;
 use crate::transport::{MAX_BODY_BYTES, TransportError};
 use crate::url::UrlError;
 
@@ -68,6 +69,24 @@ pub enum CallError {
         /// What went wrong.
         failure: CallFailure,
     },
+    /// It failed, and is tried again at a time that is known.
+    #[error("{error}; tried again {retry}")]
+    Delayed {
+        /// Why it failed.
+        error: Box<CallError>,
+        /// When it is tried again.
+        retry: Retry,
+    },
+}
+
+impl CallError {
+    /// When the call is tried again, if it waits for that.
+    pub fn retry(&self) -> Option<Retry> {
+        match self {
+            Self::Delayed { retry, .. } => Some(*retry),
+            _ => None,
+        }
+    }
 }
 
 /// What can go wrong with one call.
@@ -116,6 +135,14 @@ pub enum CallFailure {
         /// What it says.
         message: String,
     },
+    /// The handler answered with success, and with something that must not be followed.
+    #[error("answered {what} that cannot be used: {reason}")]
+    Unusable {
+        /// What it answered, with its article.
+        what: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The handler asks to be called again in the past.
     #[error("answered retryAfterSeconds {0}, which is negative")]
     NegativeRetry(i32),
@@ -133,6 +160,7 @@ impl CallFailure {
             | Self::RequestTooLarge(_)
             | Self::Failure { .. }
             | Self::UnknownStatus { .. }
+            | Self::Unusable { .. }
             | Self::NegativeRetry(_) => false,
         }
     }

@@ -2,7 +2,8 @@
 //! while, and counts all of it.
 //!
 //! - [`HookClient`]: discovery ([`refresh`](HookClient::refresh), [`warm_up`](HookClient::warm_up)) and calls
-//!   ([`call_all`](HookClient::call_all), [`call_one`](HookClient::call_one), cached ones)
+//!   ([`call_all`](HookClient::call_all), [`call_one`](HookClient::call_one), cached ones, and
+//!   [`call_all_at_pace`](HookClient::call_all_at_pace), which does not call too early)
 //! - [`Registry`]: which handlers there are, and which extensions are ready
 //! - [`transport`]: HTTPS, in process, recorded, replayed; all of them `tower` services
 //! - [`cache`], [`metrics`], [`url`], [`discovery`]: the parts, for callers that need only one of them
@@ -62,7 +63,7 @@ pub mod transport;
 pub mod url;
 
 pub use crate::answer::{Answer, Answers, HandlerAnswer};
-pub use crate::cached_calls::UpgradePlanError;
+pub use crate::cached_calls::{GivenPlan, PlanAge};
 pub use crate::client::{HookClient, HookClientBuilder};
 pub use crate::discovery::{DiscoveryError, NotReadyReason};
 pub use crate::error::{CallError, CallFailure};

@@ -10,6 +10,7 @@ use windlass_api::hooks::{FailurePolicy, Hook, Settings};
 use windlass_api::label_selector::Selector;
 use windlass_api::runtime::{ClientConfig, ExtensionConfig, HandlerStatus};
 
+use crate::cache::HandlerSet;
 use crate::discovery::{DEFAULT_TIMEOUT, DiscoveryError, MAX_TIMEOUT_SECONDS};
 use crate::transport::{ClientIdentity, Endpoint};
 use crate::url::{UrlError, hook_url};
@@ -21,7 +22,7 @@ pub struct Registry(Arc<RwLock<State>>);
 #[derive(Debug, Default)]
 struct State {
     warm: bool,
-    epoch: u64,
+    changes: u64,
     extensions: BTreeMap<String, Extension>,
 }
 
@@ -31,6 +32,8 @@ struct Extension {
     generation: Option<i64>,
     handlers: Vec<Arc<Registration>>,
     readiness: Readiness,
+    /// The number of the last change of its spec or its handlers.
+    changed: u64,
 }
 
 /// A handler and everything that is needed to call it.
@@ -85,9 +88,16 @@ impl Registry {
         self.read().warm
     }
 
-    /// Changes whenever the set of handlers or where they are does.
-    pub fn epoch(&self) -> u64 {
-        self.read().epoch
+    /// The handlers of a hook, each with the number of the last change of its extension: another set when one comes or
+    /// goes, when it is called elsewhere or with other settings, and when the spec of its ExtensionConfig is edited.
+    pub(crate) fn handler_set(&self, hook: Hook) -> HandlerSet {
+        let state = self.read();
+        let of_extension = |extension: &Extension| {
+            let changed = extension.changed;
+            let handlers = extension.handlers.iter().filter(|handler| handler.hook == hook);
+            handlers.map(|handler| (handler.name.clone(), changed)).collect::<Vec<_>>()
+        };
+        state.extensions.values().flat_map(of_extension).collect()
     }
 
     /// Replaces the handlers of an extension, all at once or, if one of them is wrong, not at all. An older
@@ -124,10 +134,7 @@ impl Registry {
 
     /// Forgets an extension.
     pub fn unregister(&self, extension: &str) {
-        let mut state = self.write();
-        if state.extensions.remove(extension).is_some_and(|removed| !removed.handlers.is_empty()) {
-            state.epoch += 1;
-        }
+        self.write().extensions.remove(extension);
     }
 
     /// A handler by its full name.
@@ -168,11 +175,16 @@ impl Registry {
         }
         let old = before.map_or(&[][..], |known| &known.handlers);
         let handlers = handlers.unwrap_or_else(|| old.to_vec());
-        let changed = !old.iter().map(|handler| handler.essence()).eq(handlers.iter().map(|h| h.essence()));
-        let extension =
-            Extension { uid: metadata.uid.clone(), generation: metadata.generation, handlers, readiness };
+        let same_handlers =
+            old.iter().map(|handler| handler.essence()).eq(handlers.iter().map(|h| h.essence()));
+        let same = before.filter(|known| {
+            same_handlers && known.uid == metadata.uid && known.generation == metadata.generation
+        });
+        let changed = same.map_or(state.changes + 1, |known| known.changed);
+        let (uid, generation) = (metadata.uid.clone(), metadata.generation);
+        let extension = Extension { uid, generation, handlers, readiness, changed };
         state.extensions.insert(config.name().to_owned(), extension);
-        state.epoch += u64::from(changed);
+        state.changes = state.changes.max(changed);
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, State> {
@@ -385,22 +397,30 @@ mod tests {
     }
 
     #[test]
-    fn the_epoch_changes_only_when_handlers_do() {
+    fn a_set_of_handlers_is_another_one_after_an_edit_and_not_after_a_discovery() {
         let registry = Registry::new();
-        let mut config = config("e", 1, &[("a.e", "UpdateMachine")]);
-        register(&registry, &config).unwrap();
-        let epoch = registry.epoch();
-        config.metadata.resource_version = Some("8".to_owned());
-        register(&registry, &config).unwrap();
-        registry.not_ready(&config, down(), None);
-        assert_eq!(registry.epoch(), epoch);
-        config.spec.settings.insert("a".to_owned(), "b".to_owned());
-        register(&registry, &config).unwrap();
-        assert_eq!(registry.epoch(), epoch + 1);
+        let set = || registry.handler_set(Hook::UpdateMachine);
+        let mut config_of_e = config("e", 1, &[("a.e", "UpdateMachine")]);
+        register(&registry, &config_of_e).unwrap();
+        let first = set();
+        config_of_e.metadata.resource_version = Some("8".to_owned());
+        register(&registry, &config_of_e).unwrap();
+        registry.not_ready(&config_of_e, down(), None);
+        register(&registry, &config("other", 1, &[("a.other", "BeforeClusterUpgrade")])).unwrap();
+        assert_eq!(set(), first, "nothing has changed for this hook");
+        config_of_e.spec.settings.insert("a".to_owned(), "b".to_owned());
+        register(&registry, &config_of_e).unwrap();
+        let second = set();
+        assert_ne!(second, first, "the settings are others");
+        config_of_e.metadata.generation = Some(2);
+        registry.not_ready(&config_of_e, down(), None);
+        let third = set();
+        assert_ne!(third, second, "the spec was edited, even if the extension does not answer");
         registry.unregister("e");
         registry.unregister("e");
-        assert_eq!(registry.epoch(), epoch + 2);
-        assert!(names(&registry, Hook::UpdateMachine).is_empty());
+        assert_eq!(set(), []);
+        register(&registry, &config_of_e).unwrap();
+        assert!(![first, second, third].contains(&set()), "no number comes twice");
     }
 
     #[test]

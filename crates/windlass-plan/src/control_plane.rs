@@ -162,23 +162,27 @@ pub(crate) fn check_given(
     let mut previous = from;
     for (position, (index, version)) in chain.iter().enumerate() {
         let index = *index;
-        if same(version, from) || chain[..position].iter().any(|(_, before)| same(before, version)) {
-            violations.push(Violation::VisitedTwice { part: PART, index, version: version.clone() });
-        } else {
-            let (version, previous) = (version.clone(), previous.clone());
-            match check_control_plane_step(&previous, &version) {
-                Ok(()) => {}
-                Err(StepViolation::NotNewer) => {
-                    violations.push(Violation::NotNewer { part: PART, index, version, previous });
-                }
-                Err(StepViolation::SkipsMinors { skipped }) => {
-                    violations.push(Violation::MinorSkipped { index, version, previous, skipped });
-                }
-                Err(StepViolation::ChangesMajor) => {
-                    violations.push(Violation::MajorChanged { part: PART, index, version, previous });
-                }
+        let is_visited =
+            same(version, from) || chain[..position].iter().any(|(_, before)| same(before, version));
+        let is_other_build = version.compare(previous) == Comparison::DifferentBuild;
+        let step = check_control_plane_step(previous, version);
+        let (part, version, previous_version) = (PART, version.clone(), previous.clone());
+        violations.extend(match step {
+            Ok(()) if is_visited && is_other_build => {
+                Some(Violation::VisitedTwice { part, index, version, previous: previous_version })
             }
-        }
+            Ok(()) => None,
+            Err(StepViolation::NotNewer) => {
+                Some(Violation::NotNewer { part, index, version, previous: previous_version })
+            }
+            Err(StepViolation::SkipsMinors { skipped }) => {
+                Some(Violation::MinorSkipped { index, version, previous: previous_version, skipped })
+            }
+            Err(StepViolation::ChangesMajor) => {
+                Some(Violation::MajorChanged { part, index, version, previous: previous_version })
+            }
+        });
+        let (_, version) = &chain[position];
         if version.compare(target) == Comparison::Greater {
             violations.push(Violation::AboveTarget {
                 part: PART,

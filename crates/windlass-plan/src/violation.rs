@@ -150,12 +150,13 @@ pub enum Violation {
     /// A plan is given where there is nothing to upgrade.
     #[error("{}[0]: {version} is given, but {}", .part.field(), nothing_to_do(*.part, *.no_workers))]
     PlanNotNeeded { part: PlanPart, version: Version, no_workers: bool },
-    /// An item is not newer than what comes before it.
-    #[error("{}[{index}]: {version} must be newer than {previous} before it", .part.field())]
+    /// An item is not greater than the one before it, or than the version at which the plan starts.
+    #[error("{}[{index}]: {version} must be greater than the one before it, {previous}", .part.field())]
     NotNewer { part: PlanPart, index: usize, version: Version, previous: Version },
-    /// An item stands in the plan already, or is the version at which the plan starts.
-    #[error("{}[{index}]: {version} is visited twice", .part.field())]
-    VisitedTwice { part: PlanPart, index: usize, version: Version },
+    /// A build of a release stands in the plan already, or is the version at which the plan starts. Builds of one release may
+    /// have no order, so that it comes after another build without being less.
+    #[error("{}[{index}]: {version} is visited twice, it comes again after {previous}", .part.field())]
+    VisitedTwice { part: PlanPart, index: usize, version: Version, previous: Version },
     /// An item is newer than the target.
     #[error("{}[{index}]: {version} is newer than target {target}", .part.field())]
     AboveTarget { part: PlanPart, index: usize, version: Version, target: Version },

@@ -141,10 +141,17 @@ pub(crate) fn check_given(
             });
         }
         let comparison = version.compare(previous);
-        if same(&version, slowest) || plan[..position].iter().any(|(_, before)| same(before, &version)) {
-            violations.push(Violation::VisitedTwice { part: PART, index, version: version.clone() });
-        } else if !comparison.is_progress() {
+        let is_visited =
+            same(&version, slowest) || plan[..position].iter().any(|(_, before)| same(before, &version));
+        if !comparison.is_progress() {
             violations.push(Violation::NotNewer {
+                part: PART,
+                index,
+                version: version.clone(),
+                previous: previous.clone(),
+            });
+        } else if is_visited && comparison == Comparison::DifferentBuild {
+            violations.push(Violation::VisitedTwice {
                 part: PART,
                 index,
                 version: version.clone(),

@@ -213,8 +213,9 @@ fn every_rule_for_control_plane_plans_is_checked_and_all_violations_are_reported
         ("v1.30.0", "v1.32.0", "foo", "NotAVersion[0]"),
         ("v1.30.0", "v1.32.0", "v1.31.1 v1.31.0 v1.32.0", "NotNewer[1]"),
         ("v1.30.0", "v1.32.0", "v1.29.0 v1.31.0 v1.32.0", "NotNewer[0] MinorSkipped[1]"),
-        ("v1.30.0", "v1.32.0", "v1.31.0 v1.31.0 v1.32.0", "VisitedTwice[1]"),
-        ("v1.30.0", "v1.31.0", "v1.30.0 v1.31.0", "VisitedTwice[0]"),
+        ("v1.30.0", "v1.32.0", "v1.31.0 v1.31.0 v1.32.0", "NotNewer[1]"),
+        ("v1.30.0", "v1.31.0", "v1.30.0 v1.31.0", "NotNewer[0]"),
+        ("v1.30.0", "v1.32.0", "v1.31.0 v1.32.0 v1.31.0 v1.32.0", "NotNewer[2]"),
         (
             "v1.30.0",
             "v1.31.0+b",
@@ -232,6 +233,27 @@ fn every_rule_for_control_plane_plans_is_checked_and_all_violations_are_reported
 }
 
 #[test]
+fn a_plan_that_goes_back_is_refused_with_the_rule_and_both_versions() {
+    for (chain, expected) in [
+        (
+            "v1.31.0 v1.32.0 v1.31.0 v1.32.0",
+            "controlPlaneUpgrades[2]: v1.31.0 must be greater than the one before it, v1.32.0",
+        ),
+        (
+            "v1.31.1 v1.31.0 v1.32.0",
+            "controlPlaneUpgrades[1]: v1.31.0 must be greater than the one before it, v1.31.1",
+        ),
+        (
+            "v1.30.0 v1.31.0 v1.32.0",
+            "controlPlaneUpgrades[0]: v1.30.0 must be greater than the one before it, v1.30.0",
+        ),
+    ] {
+        let request = PlanRequest::new(v("v1.30.0"), v("v1.32.0")).with_source(given(chain, ""));
+        assert_eq!(plan(&request).unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
 fn every_rule_for_workers_plans_is_checked_and_all_violations_are_reported() {
     const CHAIN: &str = "v1.31.1 v1.32.0 v1.33.1 v1.34.0";
     for (from, at, to, chain, workers, codes) in [
@@ -240,8 +262,8 @@ fn every_rule_for_workers_plans_is_checked_and_all_violations_are_reported() {
         ("v1.30.0", "v1.30.0", "v1.34.0", CHAIN, "v1.33.1", "WrongEnd[0]"),
         ("v1.30.0", "v1.30.0", "v1.34.0", CHAIN, "v1.33.2 v1.34.0", "NotAControlPlaneVersion[0]"),
         ("v1.30.0", "v1.30.0", "v1.34.0", CHAIN, "bar v1.32.0 v1.34.0", "NotAVersion[0]"),
-        ("v1.30.0", "v1.30.0", "v1.34.0", CHAIN, "v1.30.0 v1.33.1 v1.34.0", "VisitedTwice[0]"),
-        ("v1.30.0", "v1.30.0", "v1.34.0", CHAIN, "v1.32.0 v1.32.0 v1.34.0", "VisitedTwice[1]"),
+        ("v1.30.0", "v1.30.0", "v1.34.0", CHAIN, "v1.30.0 v1.33.1 v1.34.0", "NotNewer[0]"),
+        ("v1.30.0", "v1.30.0", "v1.34.0", CHAIN, "v1.32.0 v1.32.0 v1.34.0", "NotNewer[1]"),
         (
             "v1.30.0",
             "v1.30.0",

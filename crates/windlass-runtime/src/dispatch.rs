@@ -91,8 +91,9 @@ async fn dispatch(shared: &Arc<Shared>, running: &mut JoinSet<()>) {
                     continue;
                 }
             }
-            let until = agenda.next_timer.map(|at| shared.clock.at(at));
-            shared.set_idle(Some(Idle { since: shared.clock.now(), until }));
+            let until = agenda.next_expected.map(|at| shared.clock.at(at));
+            let routine = agenda.next_timer.map(|at| shared.clock.at(at));
+            shared.set_idle(Some(Idle { since: shared.clock.now(), until, routine }));
         } else {
             shared.set_idle(None);
         }
@@ -140,11 +141,19 @@ async fn reconcile(shared: Arc<Shared>, number: usize, key: ObjectKey) {
     let took = started.elapsed();
     let rest = result.as_ref().ok().and_then(|result| result.as_ref().ok()).map(|outcome| outcome.rest);
     let (finished, problem) = match result {
+        Ok(Ok(outcome)) if outcome.is_routine => {
+            (outcome.after.map_or(Finished::Done, Finished::Routinely), None)
+        }
         Ok(Ok(outcome)) => (outcome.after.map_or(Finished::Done, Finished::After), None),
         Ok(Err(error)) => (Finished::Failed, Some((is_conflict(error.as_ref()), error.to_string()))),
         Err(_panic) => (Finished::Failed, Some((false, "the reconcile panicked".to_owned()))),
     };
-    controller.counters.count(&key, took, matches!(finished, Finished::After(_)), problem.clone());
+    controller.counters.count(
+        &key,
+        took,
+        matches!(finished, Finished::After(_) | Finished::Routinely(_)),
+        problem.clone(),
+    );
     let (failures, wait) = shared.queues.finish(number, &key, finished, rest.unwrap_or_default());
     let (name, kind) = (&controller.name, &controller.kind.kind);
     let retry = wait.map(|wait| wait.as_secs_f64());

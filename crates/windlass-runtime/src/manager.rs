@@ -149,7 +149,9 @@ impl Manager {
         }
         self.shared
             .wait_for(|phase, idle| match phase {
-                Phase::Crashed | Phase::Ended => Some(Idle { since: self.shared.clock.now(), until: None }),
+                Phase::Crashed | Phase::Ended => {
+                    Some(Idle { since: self.shared.clock.now(), until: None, routine: None })
+                }
                 _ => idle,
             })
             .await

@@ -46,6 +46,8 @@ pub(crate) struct Limits {
 pub(crate) enum Finished {
     Done,
     After(Duration),
+    /// As `After`, but nothing is expected to come of it.
+    Routinely(Duration),
     Failed,
 }
 
@@ -76,6 +78,8 @@ struct Entry {
     /// What the last reconcile wants to be between two starts, if it is more than the pace.
     rest: Duration,
     expected: Vec<Expectation>,
+    /// Whether the timer is one of routine.
+    is_routine: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -229,7 +233,7 @@ impl Queue {
                 entry.failures += 1;
                 Some(self.limits.backoff.after(entry.failures))
             }
-            Finished::After(wait) => {
+            Finished::After(wait) | Finished::Routinely(wait) => {
                 entry.failures = 0;
                 Some(wait)
             }
@@ -238,6 +242,7 @@ impl Queue {
                 None
             }
         };
+        entry.is_routine = matches!(finished, Finished::Routinely(_));
         let failures = entry.failures;
         // A failing key is not hurried by events: its own writes would make it fail in a loop.
         if again && finished != Finished::Failed {
@@ -275,6 +280,12 @@ impl Queue {
     /// When something becomes ready by itself.
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// When something becomes ready that is no matter of routine.
+    pub(crate) fn next_expected(&self) -> Option<Instant> {
+        let is_routine = |key: &ObjectKey| self.keys.get(key).is_some_and(|entry| entry.is_routine);
+        self.timers.iter().find(|(_, key)| !is_routine(key)).map(|(at, _)| *at)
     }
 
     /// Whether there is nothing to do before the next timer.
@@ -375,6 +386,21 @@ mod tests {
         add(&mut queue, "a", now);
         assert_eq!(queue.next_timer(), None, "the reconcile says anew when it wants to be called");
         assert!(start(&mut queue, now).is_some());
+    }
+
+    #[test]
+    fn a_timer_of_routine_rings_and_is_not_expected() {
+        let (mut queue, now) = (queue(1, Duration::ZERO), Instant::now());
+        let (soon, later) = (Duration::from_secs(3), Duration::from_secs(9));
+        for (name, finished) in [("a", Finished::Routinely(soon)), ("b", Finished::After(later))] {
+            add(&mut queue, name, now);
+            start(&mut queue, now);
+            queue.finish(&key(name), finished, now, (now, 0));
+        }
+        assert_eq!((queue.next_timer(), queue.next_expected()), (Some(now + soon), Some(now + later)));
+        assert_eq!(start(&mut queue, now + soon).as_deref(), Some("a"));
+        queue.finish(&key("a"), Finished::After(soon), now + soon, (now, 0));
+        assert_eq!(queue.next_expected(), Some(now + soon + soon), "what follows it may be expected");
     }
 
     #[test]

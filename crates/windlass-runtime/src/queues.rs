@@ -40,6 +40,7 @@ pub(crate) struct Agenda {
     pub(crate) can_start: bool,
     pub(crate) is_quiet: bool,
     pub(crate) next_timer: Option<Instant>,
+    pub(crate) next_expected: Option<Instant>,
 }
 
 impl Queues {
@@ -89,6 +90,7 @@ impl Queues {
             can_start: queues().any(|queue| queue.front().is_some()),
             is_quiet: queues().all(Queue::is_quiet),
             next_timer: queues().filter_map(Queue::next_timer).min(),
+            next_expected: queues().filter_map(Queue::next_expected).min(),
         }
     }
 

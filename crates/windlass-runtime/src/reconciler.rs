@@ -30,17 +30,24 @@ pub trait Reconciler: Send + Sync + 'static {
 pub struct Outcome {
     pub(crate) after: Option<Duration>,
     pub(crate) rest: Duration,
+    pub(crate) is_routine: bool,
 }
 
 impl Outcome {
     /// Nothing, until something happens.
     pub fn done() -> Self {
-        Self { after: None, rest: Duration::ZERO }
+        Self { after: None, rest: Duration::ZERO, is_routine: false }
     }
 
     /// To be called again after this time, if nothing happens before.
     pub fn after(wait: Duration) -> Self {
-        Self { after: Some(wait), rest: Duration::ZERO }
+        Self { after: Some(wait), rest: Duration::ZERO, is_routine: false }
+    }
+
+    /// As [`after`](Self::after), but as a matter of routine, over and over: nothing is expected to come of it. A manager
+    /// with nothing else to do has nothing left to do; see [`Idle`](crate::Idle).
+    pub fn routinely(wait: Duration) -> Self {
+        Self { is_routine: true, ..Self::after(wait) }
     }
 
     /// To be called again when the first of two outcomes wants it.
@@ -50,7 +57,10 @@ impl Outcome {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
-        Self { after, rest: self.rest.max(other.rest) }
+        // A wait for something that is expected counts, whichever of the two comes first.
+        let is_routine =
+            [self, other].iter().filter(|outcome| outcome.after.is_some()).all(|outcome| outcome.is_routine);
+        Self { after, rest: self.rest.max(other.rest), is_routine }
     }
 
     /// The same, but events wait until so much time has passed since this reconcile began, as

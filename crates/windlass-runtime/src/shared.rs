@@ -68,6 +68,9 @@ pub struct Idle {
     pub since: Timestamp,
     /// When something will be done, if nothing happens before. Never, if there is no time.
     pub until: Option<Timestamp>,
+    /// The same with matters of routine, which are done over and over and of which nothing is expected to come: an
+    /// extension is asked whether it is still there.
+    pub routine: Option<Timestamp>,
 }
 
 impl Shared {

@@ -84,7 +84,8 @@ struct Inner {
 }
 
 impl SimulatedExternalUpdater {
-    pub(crate) fn add_to(transport: &InProcess, name: &str, reply: Reply) -> Self {
+    /// Adds one to a transport, under the name of its ExtensionConfig.
+    pub fn add_to(transport: &InProcess, name: &str, reply: Reply) -> Self {
         let inner = Inner { reply, ignorable: false, calls: Vec::new(), accepted: None };
         let updater = Self { name: name.to_owned(), inner: Arc::new(Mutex::new(inner)) };
         let inner = Arc::clone(&updater.inner);

@@ -65,7 +65,8 @@ struct Inner {
 }
 
 impl SimulatedUpdater {
-    pub(crate) fn add_to(transport: &InProcess, name: &str) -> Self {
+    /// Adds one to a transport, under the name of its ExtensionConfig.
+    pub fn add_to(transport: &InProcess, name: &str) -> Self {
         let updater = Self { name: name.to_owned(), inner: Arc::default() };
         let inner = Arc::clone(&updater.inner);
         answer(transport, name, move |request| lock(&inner).answer(request));

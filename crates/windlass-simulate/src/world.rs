@@ -382,19 +382,20 @@ impl World {
             if reached(self) {
                 return Ok(());
             }
-            let is_final = idle.is_some_and(|idle| idle.until.is_none());
+            let next = idle.map(|idle| idle.routine);
+            let is_final = next == Some(None);
             if is_final || Instant::now() >= deadline {
                 let (goal, waited) = (goal.to_owned(), begun.elapsed());
                 return Err(NotReached { goal, waited, is_final, waiting_on: self.waiting_on() }.into());
             }
-            if let Some(until) = idle.and_then(|idle| idle.until) {
+            if let Some(until) = next.flatten() {
                 let wait = Duration::try_from(until.duration_since(self.clock.now())).unwrap_or_default();
                 sleep_until((Instant::now() + wait).min(deadline)).await;
             }
         }
     }
 
-    /// Lets time pass until nothing will happen any more.
+    /// Lets time pass until nothing will happen any more, except for matters of routine.
     pub async fn run_until_idle(&mut self, limit: Duration) -> Result<(), WorldError> {
         let deadline = Instant::now() + limit;
         loop {

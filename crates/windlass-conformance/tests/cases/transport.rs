@@ -50,6 +50,18 @@ pub(crate) fn http() -> Vec<Case> {
             .twist(|ask, reply| if ask.query.is_empty() { reply } else { Reply::status(404) }),
         case(&[Rule::TimeoutParameterBreaks])
             .discovery(|ask, reply| if ask.query.ends_with("ms") { Reply::status(400) } else { reply }),
+        // Discovery takes the parameter, and handlers are found by the whole request line.
+        case(&[Rule::TimeoutParameterBreaks]).twist(|ask, reply| {
+            if ask.is_discovery() || ask.query.is_empty() { reply } else { Reply::status(404) }
+        }),
+        // Handlers are found, and take the parameter for a part of their settings.
+        case(&[Rule::TimeoutParameterBreaks]).calls(|ask, reply| {
+            let failure = serde_json::json!({"status": "Failure", "message": "timeout must be 10s"});
+            if ask.query == "timeout=10s" { reply } else { Reply::json(&failure) }
+        }),
+        // Works for nobody who does not send the parameter.
+        case(&[Rule::TimeoutParameterBreaks])
+            .discovery(|ask, reply| if ask.query.is_empty() { Reply::status(400) } else { reply }),
         case(&[Rule::UnknownPathAnswered])
             .twist(|_, reply| if reply.status == 404 { Reply::status(200) } else { reply }),
     ]

@@ -50,11 +50,11 @@ impl Pki {
         }
     }
 
-    /// A server certificate as `openssl req -x509` makes it: self-signed, marked as an authority, and its own bundle.
-    pub(crate) fn self_signed_authority(names: &[&str]) -> Self {
+    /// A server certificate that is self-signed and its own bundle.
+    pub(crate) fn self_signed(names: &[&str], is_ca: IsCa) -> Self {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.is_ca = is_ca;
         let key = KeyPair::generate().unwrap();
         let certificate = params.self_signed(&key).unwrap();
         Self {

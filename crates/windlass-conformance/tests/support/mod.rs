@@ -113,8 +113,8 @@ pub(crate) struct Below {
     pub(crate) names: Vec<&'static str>,
     /// Days until the certificate expires.
     pub(crate) expires_in_days: i64,
-    /// Its certificate is self-signed, marked as an authority and in the bundle.
-    pub(crate) self_signed_authority: bool,
+    /// Its certificate is self-signed and in the bundle, with these basic constraints.
+    pub(crate) self_signed: Option<rcgen::IsCa>,
     /// Answers hellos of TLS 1.0 and 1.1.
     pub(crate) old_tls: bool,
     /// Speaks no TLS at all.
@@ -134,7 +134,7 @@ impl Default for Below {
             alpn: vec!["h2", "http/1.1"],
             names: vec!["127.0.0.1"],
             expires_in_days: 365,
-            self_signed_authority: false,
+            self_signed: None,
             old_tls: false,
             plain: false,
             require_client_certificate: false,
@@ -167,9 +167,9 @@ struct Shared {
 
 impl Extension {
     pub(crate) async fn start(below: Below, twist: Twist) -> Self {
-        let pki = match below.self_signed_authority {
-            true => Pki::self_signed_authority(&below.names),
-            false => Pki::new(&below.names, below.expires_in_days),
+        let pki = match below.self_signed.clone() {
+            Some(is_ca) => Pki::self_signed(&below.names, is_ca),
+            None => Pki::new(&below.names, below.expires_in_days),
         };
         let tls = pki.server_config(&below.alpn, below.require_client_certificate);
         let shared = Arc::new(Shared {

@@ -1,7 +1,5 @@
 //! Discovery of one extension.
 
-use std::time::Duration;
-
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 use windlass_api::runtime::{
@@ -9,22 +7,22 @@ use windlass_api::runtime::{
     NOT_DISCOVERED_REASON, SecretReference,
 };
 use windlass_engine::pause::Pause;
-use windlass_hooks::{DiscoveryError, HookClient};
+use windlass_hooks::{HookClient, Readiness};
 use windlass_runtime::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler, WriteError, describe_error};
 
 use super::Extensions;
+use super::discoveries::Discoveries;
 
 /// Field manager of the status.
 const MANAGER: &str = "windlass-extensionconfig";
 /// Where a Secret has the certificates.
 const CA_KEY: &str = "ca.crt";
-/// How often a Secret is read whose certificates are copied: it is not watched.
-const SECRET_INTERVAL: Duration = Duration::from_secs(600);
 
 /// Keeps the registry of hooks up to date with the ExtensionConfigs.
 pub struct ExtensionConfigController {
     configs: Cache<ExtensionConfig>,
     hooks: HookClient,
+    discoveries: Discoveries,
 }
 
 /// Why an ExtensionConfig could not be reconciled.
@@ -42,9 +40,6 @@ pub enum ExtensionConfigError {
         /// What is wrong with it.
         why: String,
     },
-    /// The extension is not ready.
-    #[error(transparent)]
-    Discovery(Box<DiscoveryError>),
     /// A write failed.
     #[error(transparent)]
     Write(#[from] WriteError),
@@ -55,11 +50,22 @@ impl ExtensionConfigController {
     pub fn register(manager: &Manager, hooks: HookClient) -> Extensions {
         let extensions = Extensions::new(manager, hooks.clone());
         let configs = extensions.configs.clone();
-        manager.controller("extensionconfig", &configs).register(Self { configs: configs.clone(), hooks });
+        let controller = Self { configs: configs.clone(), hooks, discoveries: Discoveries::default() };
+        manager.controller("extensionconfig", &configs).register(controller);
         extensions
     }
 
-    /// Copies the certificates of a Secret, if an annotation asks for it. True if something was written: the change
+    /// Asks the extension for its handlers, unless that happened when the process started, just now.
+    async fn discover(&self, config: &ExtensionConfig) -> Result<Vec<HandlerStatus>, String> {
+        let is_ready = self.hooks.registry().readiness().get(config.name()).is_some_and(Readiness::is_ready);
+        if config.is_discovered() && is_ready && !self.discoveries.knows(config) {
+            return Ok(config.status.handlers.clone());
+        }
+        self.hooks.refresh(config, None).await.map_err(|error| error.to_string())
+    }
+
+    /// Copies the certificates of a Secret, if an annotation asks for it: Secrets are not watched, so it is read at every
+    /// discovery. True if something was written: the change
     /// comes back as an event.
     async fn inject_ca(
         &self,
@@ -89,6 +95,7 @@ impl Reconciler for ExtensionConfigController {
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, ExtensionConfigError> {
         let Some(config) = self.configs.get(key).filter(|config| !config.is_deleting()) else {
             self.hooks.registry().unregister(&key.name);
+            self.discoveries.forget(&key.name);
             return Ok(Outcome::done());
         };
         if Pause::of(&config.metadata, None).is_some() {
@@ -104,23 +111,17 @@ impl Reconciler for ExtensionConfigController {
                 return Err(error);
             }
         }
-        let is_ready =
-            self.hooks.registry().readiness().get(&key.name).is_some_and(windlass_hooks::Readiness::is_ready);
-        let watched = config.inject_ca_from().is_ok_and(|secret| secret.is_some());
-        let outcome = if watched { Outcome::after(SECRET_INTERVAL) } else { Outcome::done() };
-        if config.is_discovered() && is_ready {
-            return Ok(outcome);
-        }
-        match self.hooks.refresh(&config, None).await {
-            Ok(handlers) => {
-                write_status(context, &config, Ok(handlers)).await?;
-                Ok(outcome)
+        let discovery = match self.discoveries.recent(&config) {
+            Some(recent) => recent,
+            None => {
+                let discovered = self.discover(&config).await;
+                self.discoveries.remember(&config, discovered)
             }
-            Err(error) => {
-                write_status(context, &config, Err(error.to_string())).await?;
-                Err(ExtensionConfigError::Discovery(Box::new(error)))
-            }
-        }
+        };
+        let left = discovery.left();
+        let outcome = if discovery.result.is_ok() { Outcome::routinely(left) } else { Outcome::after(left) };
+        write_status(context, &config, discovery.result).await?;
+        Ok(outcome)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The ExtensionConfig controller: discovers what extensions can do and keeps the registry of hooks up to date.
 
 mod controller;
+mod discoveries;
 mod namespaces;
 
 pub use controller::{ExtensionConfigController, ExtensionConfigError};
@@ -9,7 +10,7 @@ pub use namespaces::ClusterNamespaces;
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
-use windlass_api::runtime::ExtensionConfig;
+use windlass_api::runtime::{DISCOVERED_CONDITION, ExtensionConfig};
 use windlass_hooks::HookClient;
 use windlass_runtime::{Cache, Manager};
 
@@ -55,4 +56,15 @@ impl Extensions {
         let reachable: Vec<_> = reachable.map(|config| (ExtensionConfig::clone(config), None)).collect();
         self.hooks.warm_up(reachable).await;
     }
+}
+
+/// Whether hooks that wait are to be called again because of a change of an ExtensionConfig. What was edited counts when
+/// the discovery that follows it has ended: only then the handlers are known that are to be called.
+pub(crate) fn is_another(before: Option<&ExtensionConfig>, after: Option<&ExtensionConfig>) -> bool {
+    let discovered = |config: &ExtensionConfig| {
+        let condition = config.condition(DISCOVERED_CONDITION);
+        let found = condition.map(|found| (found.status.clone(), found.observed_generation));
+        (config.metadata.uid.clone(), config.is_deleting(), found, config.status.handlers.clone())
+    };
+    before.map(discovered) != after.map(discovered)
 }

@@ -162,13 +162,13 @@ async fn call(
         Level::Machine => {
             let (current, desired) = (current.into(), desired.into());
             let request = CanUpdateMachineRequest { current, desired, ..CanUpdateMachineRequest::default() };
-            hooks.call::<CanUpdateMachine>(handler, request).await?.map(Claims::from)
+            hooks.call_at_pace::<CanUpdateMachine>(handler, request).await?.map(Claims::from)
         }
         Level::MachineSet => {
             let (current, desired) = (current.into(), desired.into());
             let request =
                 CanUpdateMachineSetRequest { current, desired, ..CanUpdateMachineSetRequest::default() };
-            hooks.call::<CanUpdateMachineSet>(handler, request).await?.map(Claims::from)
+            hooks.call_at_pace::<CanUpdateMachineSet>(handler, request).await?.map(Claims::from)
         }
     })
 }

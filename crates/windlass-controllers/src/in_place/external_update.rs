@@ -19,6 +19,7 @@ use windlass_engine::external_update::{
 };
 use windlass_engine::machine_set::annotation;
 use windlass_hooks::Answer as Called;
+use windlass_hooks::cache::Question;
 use windlass_runtime::{Context, EventType, Kind, ObjectKey, WriteError};
 
 use super::ask::registration;
@@ -126,7 +127,11 @@ impl InPlaceExtensions {
         request: &ExternalUpdateRequest,
     ) -> Result<Answer, InPlaceError> {
         let Some(hooks) = self.hooks().await else { return Ok(Answer::NotReached) };
-        Ok(match hooks.call_one::<hooks::ExternalUpdate>(&asked.name, namespace, request).await? {
+        // The Cluster is in the request with its status, which changes all the time.
+        let content = (namespace, &request.owner, &request.machines, &request.desired);
+        let question = Question::of_content::<hooks::ExternalUpdate>(&asked.name, &content);
+        let call = hooks.call_one::<hooks::ExternalUpdate>(&asked.name, namespace, request);
+        Ok(match hooks.at_pace(&question, call).await? {
             Called::Ignored(_) => Answer::NotReached,
             Called::Given(response) if response.accepted => {
                 let seconds = i64::from(response.retry_after_seconds);

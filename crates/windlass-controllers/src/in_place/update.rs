@@ -36,7 +36,7 @@ impl InPlaceExtensions {
         }
         let request = UpdateMachineRequest { desired, ..UpdateMachineRequest::default() };
         for handler in handlers {
-            let answer = hooks.call::<UpdateMachine>(&handler, request.clone()).await;
+            let answer = hooks.call_at_pace::<UpdateMachine>(&handler, request.clone()).await;
             match answer.map_err(|error| failed(error.to_string()))? {
                 Answer::Ignored(failure) => {
                     return Err(failed(format!("{} was not reached: {failure}", handler.name)));

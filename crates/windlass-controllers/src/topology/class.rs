@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use windlass_api::cluster::{
-    ClusterClass, ClusterClassStatusVariable, ClusterClassStatusVariableDefinition, VariableSchema,
+    ClusterClass, ClusterClassPatch, ClusterClassStatusVariable, ClusterClassStatusVariableDefinition,
+    VariableSchema,
 };
 use windlass_api::conditions::VARIABLES_READY;
-use windlass_api::hooks::DiscoverVariablesRequest;
+use windlass_api::hooks::{DiscoverVariables, DiscoverVariablesRequest};
 use windlass_engine::condition::{self, Finding};
 use windlass_engine::pause::Pause;
-use windlass_hooks::HookClient;
+use windlass_hooks::cache::{Question, SLOWEST_RETRY};
+use windlass_hooks::{CallError, HookClient};
 use windlass_runtime::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler, WriteError};
 
-use crate::extension_config::Extensions;
+use crate::extension_config::{Extensions, is_another};
 
 /// What definitions of a class's own are called.
 const INLINE: &str = "inline";
@@ -32,11 +34,28 @@ impl ClassController {
     /// Registers the controller.
     pub fn register(manager: &Manager, hooks: HookClient, extensions: Extensions) {
         let classes = manager.cache::<ClusterClass>();
+        let configs = extensions.configs().clone();
         let controller = Self { classes: classes.clone(), hooks, extensions };
-        manager.controller("clusterclass", &classes).register(controller);
+        let waiting = classes.clone();
+        manager
+            .controller("clusterclass", &classes)
+            .watches_changes(&configs, move |before, after| {
+                if !is_another(before, after) {
+                    return Vec::new();
+                }
+                let is_ready =
+                    |class: &ClusterClass| condition::is_true(&class.status.conditions, VARIABLES_READY);
+                let classes = waiting.list();
+                classes
+                    .iter()
+                    .filter(|class| !is_ready(class))
+                    .map(|class| ObjectKey::of(class.as_ref()))
+                    .collect()
+            })
+            .register(controller);
     }
 
-    async fn discover(&self, class: &ClusterClass) -> Result<Vec<ClusterClassStatusVariable>, String> {
+    async fn discover(&self, class: &ClusterClass) -> Result<Vec<ClusterClassStatusVariable>, Undiscovered> {
         let mut variables: BTreeMap<String, Vec<ClusterClassStatusVariableDefinition>> = BTreeMap::new();
         for variable in &class.spec.variables {
             let definition = ClusterClassStatusVariableDefinition {
@@ -56,12 +75,10 @@ impl ClassController {
             self.extensions.warm_up().await;
             let request =
                 DiscoverVariablesRequest { settings: external.settings.clone(), ..Default::default() };
-            let namespace = ObjectKey::of(class).namespace;
-            let answer = self.hooks.discover_variables(handler, &namespace, &request).await;
-            let answer = answer.map_err(|error| format!("patch {:?}: {error}", patch.name))?;
-            let Some(response) = answer.given() else {
-                return Err(format!("patch {:?}: handler {handler:?} did not answer", patch.name));
-            };
+            let question = question(class, patch);
+            let response = self.hooks.discover_variables(handler, &question, &request).await;
+            let response = response
+                .map_err(|error| Undiscovered { patch: patch.name.clone(), error: Box::new(error) })?;
             for variable in response.variables {
                 let schema = serde_json::to_value(&variable.schema).ok();
                 let schema: Option<VariableSchema> =
@@ -88,6 +105,27 @@ impl ClassController {
     }
 }
 
+/// The variables of a patch are not known.
+#[derive(Debug, thiserror::Error)]
+#[error("patch {patch:?}: {error}")]
+struct Undiscovered {
+    patch: String,
+    error: Box<CallError>,
+}
+
+/// What an extension is asked about the variables of a patch, in the edition that the user has written.
+fn question(class: &ClusterClass, patch: &ClusterClassPatch) -> Question {
+    let key = ObjectKey::of(class);
+    let object = windlass_hooks::cache::ObjectKey {
+        kind: ClusterClass::KIND.to_owned(),
+        namespace: key.namespace,
+        name: key.name,
+        uid: class.uid().unwrap_or_default(),
+    };
+    let generation = class.metadata.generation.unwrap_or_default();
+    Question::new::<DiscoverVariables>(object, [patch.name.as_str()]).in_edition(generation.to_string())
+}
+
 impl Reconciler for ClassController {
     type Error = WriteError;
 
@@ -111,9 +149,11 @@ impl Reconciler for ClassController {
                 };
                 (variables, finding, Outcome::done())
             }
-            Err(error) => {
-                let finding = Finding::no(VARIABLES_READY, "VariableDiscoveryFailed").because(error);
-                (class.status.variables.clone(), finding, Outcome::after(std::time::Duration::from_secs(30)))
+            Err(undiscovered) => {
+                let again = undiscovered.error.retry().map_or(SLOWEST_RETRY, |retry| retry.left);
+                let why = undiscovered.to_string();
+                let finding = Finding::no(VARIABLES_READY, "VariableDiscoveryFailed").because(why);
+                (class.status.variables.clone(), finding, Outcome::after(again))
             }
         };
         let mut conditions = class.status.conditions.clone();

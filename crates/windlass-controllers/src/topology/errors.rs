@@ -1,5 +1,7 @@
 //! Why a topology could not be reconciled.
 
+use std::time::Duration;
+
 use windlass_engine::topology::desired::BuildError;
 use windlass_runtime::{WatchKindError, WriteError};
 use windlass_version::ParseError;
@@ -91,6 +93,14 @@ pub enum TopologyError {
 }
 
 impl TopologyError {
+    /// When to try again, where the failure says so.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::ExternalPatch(error) => error.retry_after(),
+            _ => None,
+        }
+    }
+
     /// Whether another client has written in between: the next reconcile sees it.
     pub fn is_conflict(&self) -> bool {
         matches!(self, Self::Write(error) if error.is_conflict())

@@ -1,7 +1,9 @@
 //! Hooks: from a call that was decided on to the request of its hook, and from the answer back.
 
 use std::sync::OnceLock;
+use std::time::Duration;
 
+use serde_json::json;
 use windlass_api::cluster::{Cluster, ClusterClass};
 use windlass_api::hooks::{
     AfterClusterUpgrade, AfterClusterUpgradeRequest, AfterControlPlaneInitialized,
@@ -9,13 +11,17 @@ use windlass_api::hooks::{
     AfterWorkersUpgrade, AfterWorkersUpgradeRequest, BeforeClusterCreate, BeforeClusterCreateRequest,
     BeforeClusterDelete, BeforeClusterDeleteRequest, BeforeClusterUpgrade, BeforeClusterUpgradeRequest,
     BeforeControlPlaneUpgrade, BeforeControlPlaneUpgradeRequest, BeforeWorkersUpgrade,
-    BeforeWorkersUpgradeRequest, GenerateUpgradePlanRequest, GenerateUpgradePlanResponse, Hook, HookType,
-    RetryResponse, UpgradePlan, UpgradeStep,
+    BeforeWorkersUpgradeRequest, GenerateUpgradePlan, GenerateUpgradePlanRequest,
+    GenerateUpgradePlanResponse, Hook, HookType, UpgradePlan, UpgradeStep,
 };
+use windlass_api::names::WRITTEN_BY_CONTROLLERS;
 use windlass_api::object::{Object, ObjectError};
-use windlass_engine::topology::{HookAnswer, HookCall, Observed, Plan, PlanQuery, PlanSource};
-use windlass_hooks::cache::{BlockingKey, ObjectKey};
-use windlass_hooks::{Answer, HookClient};
+use windlass_engine::topology::{
+    Decision, HookAnswer, HookAnswers, HookCall, Next, Observed, Plan, PlanQuery, PlanSource, decide,
+};
+use windlass_engine::waiting::Retry;
+use windlass_hooks::cache::{ObjectKey, Question};
+use windlass_hooks::{GivenPlan, HookClient, PlanAge};
 use windlass_plan::Source;
 use windlass_version::Version;
 
@@ -37,15 +43,11 @@ impl<'a> ClusterHooks<'a> {
         sent.as_ref().map_err(|error| format!("the Cluster cannot be sent to extensions: {error}"))
     }
 
-    fn namespace(&self) -> &str {
-        self.cluster.metadata.namespace.as_deref().unwrap_or_default()
-    }
-
-    /// Calls a hook, unless a handler asked to wait and the time is not over.
+    /// Calls a hook, unless it is too early for that: a handler asked to wait, or has failed.
     pub(super) async fn call(&self, call: &HookCall) -> HookAnswer {
         let cluster = match self.sent() {
             Ok(cluster) => cluster.clone(),
-            Err(error) => return HookAnswer::Failed { error },
+            Err(error) => return HookAnswer::Failed { error, retry: None },
         };
         let text = |version: &Option<Version>| version.as_ref().map(Version::to_string).unwrap_or_default();
         let (from_kubernetes_version, to_kubernetes_version) = (text(&call.from), text(&call.to));
@@ -65,11 +67,7 @@ impl<'a> ClusterHooks<'a> {
         match call.hook {
             Hook::BeforeClusterCreate => ask!(BeforeClusterCreate, BeforeClusterCreateRequest { cluster }),
             Hook::AfterControlPlaneInitialized => {
-                let request = AfterControlPlaneInitializedRequest { cluster, ..Default::default() };
-                match self.client.call_all::<AfterControlPlaneInitialized>(self.namespace(), &request).await {
-                    Ok(_) => HookAnswer::Passed,
-                    Err(error) => HookAnswer::Failed { error: error.to_string() },
-                }
+                ask!(AfterControlPlaneInitialized, AfterControlPlaneInitializedRequest { cluster })
             }
             Hook::BeforeClusterUpgrade => ask!(
                 BeforeClusterUpgrade,
@@ -110,27 +108,31 @@ impl<'a> ClusterHooks<'a> {
                 ask!(AfterClusterUpgrade, AfterClusterUpgradeRequest { cluster, kubernetes_version })
             }
             Hook::BeforeClusterDelete => ask!(BeforeClusterDelete, BeforeClusterDeleteRequest { cluster }),
-            other => HookAnswer::Failed { error: format!("{other} is not a lifecycle hook") },
+            other => HookAnswer::Failed { error: format!("{other} is not a lifecycle hook"), retry: None },
         }
     }
 
-    async fn ask<H>(&self, call: &HookCall, request: H::Request) -> HookAnswer
-    where
-        H: HookType<Response: RetryResponse>,
-    {
-        let key = BlockingKey::new::<H>(self.key(), call.versions());
-        match self.client.call_all_unless_waiting::<H>(&key, &request).await {
-            Err(error) => HookAnswer::Failed { error: error.to_string() },
+    async fn ask<H: HookType>(&self, call: &HookCall, request: H::Request) -> HookAnswer {
+        let question = self.question::<H>(call.versions());
+        match self.client.call_all_at_pace::<H>(&question, &request).await {
+            Err(error) => {
+                HookAnswer::Failed { error: error.to_string(), retry: error.retry().map(of_engine) }
+            }
             Ok(answers) => match answers.wait() {
                 None => HookAnswer::Passed,
                 Some(wait) => HookAnswer::Blocked {
-                    retry_after_seconds: wait.retry_after_seconds,
-                    interval_seconds: wait.interval_seconds,
+                    retry: of_engine(wait.retry),
+                    asked_seconds: wait.asked_seconds,
                     handlers: wait.handlers,
                     message: wait.message,
                 },
             },
         }
+    }
+
+    /// What a hook is asked about the Cluster, in the edition that the user has written.
+    pub(super) fn question<H: HookType>(&self, about: impl IntoIterator<Item = String>) -> Question {
+        Question::new::<H>(self.key(), about).in_edition(edition(self.cluster))
     }
 
     fn key(&self) -> ObjectKey {
@@ -144,20 +146,40 @@ impl<'a> ClusterHooks<'a> {
         }
     }
 
+    /// Decides, and calls the hooks that the decision needs.
+    ///
+    /// A step that begins follows a plan of now. Where an extension plans and its plan was remembered, it is asked for a
+    /// new one before the step is promised; the hooks before a step of that plan are called if it is another step.
+    pub(super) async fn decide(&self, class: &ClusterClass, observed: &mut Observed) -> Decided {
+        let mut answers = HookAnswers::new();
+        let mut given = self.source(class, observed, PlanAge::LastMinute).await;
+        observed.source = given.source.clone();
+        loop {
+            match decide(observed, &answers) {
+                Next::Call(call) => answers.insert(&call, self.call(&call).await),
+                Next::Act(decision) if !given.is_of_now && decision.begins_step(observed) => {
+                    given = self.source(class, observed, PlanAge::Now).await;
+                    observed.source = given.source.clone();
+                }
+                Next::Act(decision) => return Decided { decision: *decision, plan_again: given.again },
+            }
+        }
+    }
+
     /// Where the versions of an upgrade come from: the extension that the class names, else its list, else one
     /// minor. The extension is asked only if there is something to plan.
-    pub(super) async fn source(&self, class: &ClusterClass, observed: &Observed) -> PlanSource {
+    async fn source(&self, class: &ClusterClass, observed: &Observed, age: PlanAge) -> GivenSource {
         let external = class.spec.upgrade.external.as_ref();
         let handler = external.map(|external| external.generate_upgrade_plan_extension.as_str());
         let Some(handler) = handler.filter(|handler| !handler.is_empty()) else {
-            return PlanSource::Known(Source::first_of(None, class.spec.kubernetes_versions.clone()));
+            return GivenSource::of_class(Source::first_of(None, class.spec.kubernetes_versions.clone()));
         };
         let Some(query) = PlanQuery::of(observed) else {
-            return PlanSource::Known(Source::OneMinor);
+            return GivenSource::of_class(Source::OneMinor);
         };
         let cluster = match self.sent() {
             Ok(cluster) => cluster.clone(),
-            Err(error) => return PlanSource::Unavailable(error),
+            Err(error) => return GivenSource::none(error, None),
         };
         let request = GenerateUpgradePlanRequest::new(
             cluster,
@@ -165,14 +187,40 @@ impl<'a> ClusterHooks<'a> {
             query.workers.as_ref().map(Version::to_string),
             query.target.to_string(),
         );
+        let workers = query.workers.as_ref().map(Version::to_string).unwrap_or_default();
+        let versions = [query.control_plane.to_string(), workers, query.target.to_string()];
+        let question = self.question::<GenerateUpgradePlan>(versions);
         let validate = |response: &GenerateUpgradePlanResponse| Plan::check(observed, given(response));
-        match self.client.upgrade_plan(handler, self.namespace(), &request, validate).await {
-            Ok(Answer::Given(response)) => PlanSource::Known(given(&response)),
-            Ok(Answer::Ignored(failure)) => {
-                PlanSource::Unavailable(format!("handler {handler:?} did not answer: {failure}"))
+        match self.client.upgrade_plan(handler, &question, &request, age, validate).await {
+            Ok(GivenPlan { plan, is_of_now }) => {
+                GivenSource { source: PlanSource::Known(given(&plan)), is_of_now, again: None }
             }
-            Err(error) => PlanSource::Unavailable(error.to_string()),
+            Err(error) => GivenSource::none(error.to_string(), error.retry().map(|retry| retry.left)),
         }
+    }
+}
+
+/// A decision, and when to decide again because there is no plan.
+pub(super) struct Decided {
+    pub(super) decision: Decision,
+    pub(super) plan_again: Option<Duration>,
+}
+
+/// A source of versions, and how old it is.
+struct GivenSource {
+    source: PlanSource,
+    is_of_now: bool,
+    again: Option<Duration>,
+}
+
+impl GivenSource {
+    /// What the class says is always of now.
+    const fn of_class(source: Source) -> Self {
+        Self { source: PlanSource::Known(source), is_of_now: true, again: None }
+    }
+
+    const fn none(why: String, again: Option<Duration>) -> Self {
+        Self { source: PlanSource::Unavailable(why), is_of_now: true, again }
     }
 }
 
@@ -180,6 +228,20 @@ fn given(response: &GenerateUpgradePlanResponse) -> Source {
     let versions =
         |steps: &[UpgradeStep]| -> Vec<String> { steps.iter().map(|step| step.version.clone()).collect() };
     Source::given(versions(&response.control_plane_upgrades), versions(&response.workers_upgrades))
+}
+
+const fn of_engine(retry: windlass_hooks::cache::Retry) -> Retry {
+    Retry { left: retry.left, interval: retry.interval }
+}
+
+/// What a user has written into a Cluster: the generation counts edits of the spec, and annotations are compared.
+///
+/// An edit makes hooks be asked again at once. What controllers write must not be part of it, or every hook would be
+/// asked again after every write that its last answer has caused.
+fn edition(cluster: &Cluster) -> String {
+    let annotations = cluster.metadata.annotations.iter().flatten();
+    let by_users = annotations.filter(|(key, _)| !WRITTEN_BY_CONTROLLERS.contains(&key.as_str()));
+    json!([cluster.metadata.generation, by_users.collect::<Vec<_>>()]).to_string()
 }
 
 #[cfg(test)]
@@ -196,8 +258,8 @@ mod tests {
         client.registry().mark_warm();
         let hooks = ClusterHooks::new(&client, &cluster);
         let observed = Observed::new(Version::new(1, 31, 0));
-        let source = hooks.source(&ClusterClass::default(), &observed).await;
-        assert_eq!(source, PlanSource::Known(Source::OneMinor));
+        let given = hooks.source(&ClusterClass::default(), &observed, PlanAge::LastMinute).await;
+        assert_eq!(given.source, PlanSource::Known(Source::OneMinor));
         assert!(hooks.sent.get().is_none(), "no hook was called");
 
         let call = HookCall::bare(Hook::BeforeClusterCreate);
@@ -206,5 +268,28 @@ mod tests {
         assert_eq!(hooks.call(&call).await, HookAnswer::Passed);
         assert!(std::ptr::eq(sent, hooks.sent().unwrap()), "it was serialised again");
         assert_eq!(hooks.sent().unwrap().name(), Some("c1"));
+    }
+
+    #[test]
+    fn an_edition_is_what_users_write() {
+        let cluster = |annotations: &[(&str, &str)], generation| {
+            let mut cluster = Cluster::default();
+            let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            cluster.metadata.annotations = Some(annotations.collect());
+            cluster.metadata.generation = Some(generation);
+            cluster
+        };
+        let first = cluster(&[("a", "1")], 1);
+        let mut by_controllers = cluster(&[("a", "1")], 1);
+        for key in WRITTEN_BY_CONTROLLERS {
+            let annotations = by_controllers.metadata.annotations.as_mut().unwrap();
+            annotations.insert(key.to_owned(), "x".to_owned());
+        }
+        by_controllers.metadata.resource_version = Some("9".to_owned());
+        by_controllers.status.phase = "Provisioned".to_owned();
+        assert_eq!(edition(&by_controllers), edition(&first));
+        for edited in [cluster(&[("a", "2")], 1), cluster(&[], 1), cluster(&[("a", "1")], 2)] {
+            assert_ne!(edition(&edited), edition(&first));
+        }
     }
 }

@@ -1,63 +1,51 @@
 //! Patches of a class in their order: inline ones here, the others by extensions, and at the end extensions that check
 //! what came out.
 
+use std::time::Duration;
+
+use kube::ResourceExt;
 use serde_json::Value;
 use windlass_api::Object;
 use windlass_api::cluster::{ClusterClass, ClusterClassPatch, ExternalPatchDefinition};
 use windlass_api::hooks::{
-    GeneratePatches, GeneratePatchesRequest, GeneratePatchesRequestItem, GeneratePatchesResponseItem,
-    PatchError as DocumentError, PatchType, ValidateTopology, ValidateTopologyRequest,
+    GeneratePatches, GeneratePatchesRequest, GeneratePatchesRequestItem, GeneratePatchesResponseItem, Hook,
+    HookType, PatchError as DocumentError, PatchType, ValidateTopology, ValidateTopologyRequest,
     ValidateTopologyRequestItem,
 };
 use windlass_engine::topology::desired::{BuildError, Inputs, PatchVariables, TemplateItem, Templates};
-use windlass_hooks::{Answer, CallError, HookClient};
+use windlass_hooks::cache::Question;
+use windlass_hooks::{Answer, CallError, CallFailure, HookClient};
 use windlass_patch::{Dialect, JsonPatch, JsonPatchError, merge_patch};
 use windlass_runtime::{Context, ObjectKey};
 
 use super::errors::TopologyError;
+use super::hooks::ClusterHooks;
 
-/// Why an external patch could not be applied.
+/// Why an external patch could not be applied: the extension did not answer, said no, or answered something that cannot
+/// be used.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ExternalPatchError {
-    /// The extension did not answer, or said no.
-    #[error("patch {patch:?}: {error}")]
-    Call {
-        /// Name of the patch.
-        patch: String,
-        /// What went wrong.
-        error: CallError,
-    },
-    /// The answer is about a template that was not asked about.
-    #[error(
-        "patch {patch:?}: handler {handler:?} answered with uid {uid:?}, which is none of the request's items"
-    )]
-    UnknownItem {
-        /// Name of the patch.
-        patch: String,
-        /// The handler.
-        handler: String,
-        /// What it answered with.
-        uid: String,
-    },
-    /// The answer cannot be applied to its template.
-    #[error("patch {patch:?} of {template} by handler {handler:?}: {problem}")]
-    Apply {
-        /// Name of the patch.
-        patch: String,
-        /// Kind and name of the template.
-        template: String,
-        /// The handler.
-        handler: String,
-        /// What is wrong.
-        problem: PatchProblem,
-    },
+#[error("patch {patch:?}: {error}")]
+pub struct ExternalPatchError {
+    /// Name of the patch.
+    pub patch: String,
+    /// What went wrong.
+    pub error: CallError,
+}
+
+impl ExternalPatchError {
+    /// When the extension is asked again.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.error.retry().map(|retry| retry.left)
+    }
 }
 
 /// What is wrong with a patch that an extension made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatchProblem {
+    /// It is for a template that was not asked about.
+    #[error("uid {0:?} is none of the request's items")]
+    UnknownItem(String),
     /// It is not JSON.
     #[error(transparent)]
     Document(#[from] DocumentError),
@@ -81,11 +69,12 @@ pub(super) fn are_external(class: &ClusterClass) -> bool {
 pub(super) async fn apply(
     context: &Context,
     hooks: &HookClient,
+    cluster: &ClusterHooks<'_>,
     inputs: Inputs<'_>,
     templates: &mut Templates,
 ) -> Result<(), TopologyError> {
     let class = &inputs.blueprint.class;
-    let caller = Caller { context, hooks, inputs, class };
+    let caller = Caller { context, hooks, cluster, inputs, class };
     let values = inputs.cluster.spec.topology.as_ref().map(|topology| topology.variables.as_slice());
     let values = values.unwrap_or_default();
     for patch in &class.spec.patches {
@@ -105,6 +94,7 @@ pub(super) async fn apply(
 struct Caller<'a> {
     context: &'a Context,
     hooks: &'a HookClient,
+    cluster: &'a ClusterHooks<'a>,
     inputs: Inputs<'a>,
     class: &'a ClusterClass,
 }
@@ -134,30 +124,17 @@ impl Caller<'_> {
             items: items.collect(),
             ..Default::default()
         };
-        let answer = self.hooks.call_one::<GeneratePatches>(handler, &self.namespace(), &request).await;
-        let Answer::Given(response) = answer.map_err(|error| failed(patch, error))? else { return Ok(()) };
-        for answered in &response.items {
-            let Some(index) = uids.iter().position(|uid| *uid == answered.uid) else {
-                return Err(Box::new(ExternalPatchError::UnknownItem {
-                    patch: patch.name.clone(),
-                    handler: handler.to_owned(),
-                    uid: answered.uid.clone(),
-                }));
-            };
-            let template = &templates.items()[index].template;
-            let patched = patched(template, answered).map_err(|problem| {
-                let text =
-                    |pointer: &str| template.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-                Box::new(ExternalPatchError::Apply {
-                    patch: patch.name.clone(),
-                    template: format!("{} {}", text("/kind"), text("/metadata/name")),
-                    handler: handler.to_owned(),
-                    problem,
-                })
-            })?;
-            templates.replace(index, &patched);
-        }
-        Ok(())
+        let namespace = self.namespace();
+        let ask = async {
+            let answer = self.hooks.call_one::<GeneratePatches>(handler, &namespace, &request).await?;
+            let Answer::Given(response) = answer else { return Ok(()) };
+            for answered in &response.items {
+                take(templates, &uids, answered).map_err(|reason| unusable(handler, reason))?;
+            }
+            Ok(())
+        };
+        let question = self.question::<GeneratePatches>(patch, handler);
+        self.hooks.at_pace(&question, ask).await.map_err(|error| failed(patch, error))
     }
 
     async fn validate(
@@ -182,8 +159,17 @@ impl Caller<'_> {
             items: items.collect(),
             ..Default::default()
         };
-        let answer = self.hooks.call_one::<ValidateTopology>(handler, &self.namespace(), &request).await;
-        answer.map(|_| ()).map_err(|error| failed(patch, error))
+        let namespace = self.namespace();
+        let ask = self.hooks.call_one::<ValidateTopology>(handler, &namespace, &request);
+        let question = self.question::<ValidateTopology>(patch, handler);
+        self.hooks.at_pace(&question, ask).await.map(|_| ()).map_err(|error| failed(patch, error))
+    }
+
+    /// What an extension is asked about a patch. An edit of the class is another question, as one of the Cluster is.
+    fn question<H: HookType>(&self, patch: &ClusterClassPatch, handler: &str) -> Question {
+        let generation = self.class.metadata.generation.unwrap_or_default().to_string();
+        let about = [self.class.name_any(), generation, patch.name.clone(), handler.to_owned()];
+        self.cluster.question::<H>(about)
     }
 
     fn namespace(&self) -> String {
@@ -202,7 +188,37 @@ impl Caller<'_> {
 }
 
 fn failed(patch: &ClusterClassPatch, error: CallError) -> Box<ExternalPatchError> {
-    Box::new(ExternalPatchError::Call { patch: patch.name.clone(), error })
+    Box::new(ExternalPatchError { patch: patch.name.clone(), error })
+}
+
+/// An answer that cannot be used is a failure of its handler.
+fn unusable(handler: &str, reason: String) -> CallError {
+    match handler.parse() {
+        Ok(handler) => CallError::Failed {
+            hook: Hook::GeneratePatches,
+            handler,
+            failure: CallFailure::Unusable { what: "a patch", reason },
+        },
+        Err(_) => CallError::UnknownHandler { name: handler.to_owned() },
+    }
+}
+
+/// Patches the template that an answer is for.
+fn take(
+    templates: &mut Templates,
+    uids: &[String],
+    answered: &GeneratePatchesResponseItem,
+) -> Result<(), String> {
+    let Some(index) = uids.iter().position(|uid| *uid == answered.uid) else {
+        return Err(PatchProblem::UnknownItem(answered.uid.clone()).to_string());
+    };
+    let template = &templates.items()[index].template;
+    let patched = patched(template, answered).map_err(|problem| {
+        let text = |pointer: &str| template.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        format!("{} {}: {problem}", text("/kind"), text("/metadata/name"))
+    })?;
+    templates.replace(index, &patched);
+    Ok(())
 }
 
 /// A template as extensions get to see it.

@@ -10,16 +10,14 @@ use serde_json::json;
 use windlass_api::cluster::{
     Cluster, ClusterClass, Machine, MachineDeployment, MachineHealthCheck, MachinePool, MachineSet, Topology,
 };
-use windlass_api::conditions::VARIABLES_READY;
+use windlass_api::conditions::{TOPOLOGY_RECONCILED, VARIABLES_READY};
 use windlass_api::hooks::Hook;
 use windlass_api::names::{CLUSTER_NAME_LABEL, OK_TO_DELETE_ANNOTATION};
 use windlass_engine::condition;
 use windlass_engine::pause::Pause;
 use windlass_engine::topology::desired::{Desired, Inputs};
-use windlass_engine::topology::{
-    Decision, HookAnswer, HookAnswers, HookCall, Next, NoPath, Observed, Outcome as TopologyOutcome, decide,
-};
-use windlass_engine::waiting::{HeldByHook, WaitingOn};
+use windlass_engine::topology::{Decision, HookCall, NoPath, Observed, Outcome as TopologyOutcome};
+use windlass_engine::waiting::WaitingOn;
 use windlass_hooks::HookClient;
 use windlass_runtime::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler};
 
@@ -28,9 +26,9 @@ use super::blueprint;
 use super::class::ClassController;
 use super::current::{Caches, Current};
 use super::errors::TopologyError;
-use super::hooks::ClusterHooks;
+use super::hooks::{ClusterHooks, Decided};
 use super::{patches, status, sweep, variables};
-use crate::extension_config::Extensions;
+use crate::extension_config::{Extensions, is_another};
 use crate::external::Externals;
 
 /// Makes Clusters what their topologies say.
@@ -69,6 +67,8 @@ pub fn register(manager: &Manager, hooks: HookClient, externals: Externals, exte
         extensions,
     };
     let (all, all_of_templates) = (clusters.clone(), clusters.clone());
+    let (configs, waiting) = (controller.extensions.configs().clone(), clusters.clone());
+    let registry = controller.hooks.registry().clone();
     let known_classes = classes.clone();
     manager
         .controller("topology", &clusters)
@@ -82,11 +82,28 @@ pub fn register(manager: &Manager, hooks: HookClient, externals: Externals, exte
             let same = before.map(versions) == after.map(versions);
             if same { Vec::new() } else { before.or(after).map(cluster_of).unwrap_or_default() }
         })
+        .watches_changes(&configs, move |before, after| {
+            if let (Some(gone), None) = (before, after) {
+                // It holds nothing any more when the Clusters are reconciled, whichever controller is first.
+                registry.unregister(gone.name());
+            }
+            if is_another(before, after) { unreconciled(&waiting) } else { Vec::new() }
+        })
         .on_dynamic(move |object| {
             let keys = cluster_of(object);
             if keys.is_empty() { users_of_template(&known_classes, &all_of_templates, object) } else { keys }
         })
         .register(controller);
+}
+
+/// The Clusters that may wait for an extension.
+fn unreconciled(clusters: &Cache<Cluster>) -> Vec<ObjectKey> {
+    let waits = |cluster: &Cluster| {
+        cluster.spec.topology.is_some()
+            && !condition::is_true(&cluster.status.conditions, TOPOLOGY_RECONCILED)
+    };
+    let clusters = clusters.list();
+    clusters.iter().filter(|cluster| waits(cluster)).map(|cluster| ObjectKey::of(cluster.as_ref())).collect()
 }
 
 fn versions(machine: &Machine) -> (String, Option<String>) {
@@ -147,31 +164,38 @@ impl Reconciler for TopologyController {
             return self.delete(context, &cluster).await;
         }
         match self.topology(context, &cluster, topology).await {
-            Ok((observed, decision)) => {
+            Ok((observed, Decided { decision, plan_again })) => {
                 let outcome = TopologyOutcome::Decided { observed: &observed, decision: &decision };
                 status::write(context, &cluster, &outcome).await?;
-                after(&decision, context.now())
+                after(&decision, plan_again, context.now())
             }
             Err(error) if error.is_conflict() => Err(error),
             Err(error) => {
                 status::write(context, &cluster, &TopologyOutcome::Failed(error.to_string())).await?;
-                Err(error)
+                // A hook that failed has a pace of its own, which is slower at first than that of other failures.
+                error.retry_after().map(Outcome::after).ok_or(error)
             }
         }
     }
 }
 
-/// When to reconcile again. What failed is tried again with growing delays; for what waits, an event comes.
-fn after(decision: &Decision, now: Timestamp) -> Result<Outcome, TopologyError> {
+/// When to reconcile again: hooks say when they are called next, and for what waits otherwise, an event comes. Failures
+/// that name no time are tried again with growing delays.
+fn after(
+    decision: &Decision,
+    plan_again: Option<Duration>,
+    now: Timestamp,
+) -> Result<Outcome, TopologyError> {
     // A path that does not exist comes with a change of the class or the Cluster, not by trying again.
     let is_refused = |waiting: &&WaitingOn| matches!(waiting, WaitingOn::Path(NoPath::Refused(_)));
     let failures = decision.failures();
     let failures: Vec<String> =
         failures.into_iter().filter(|waiting| !is_refused(waiting)).map(ToString::to_string).collect();
-    if !failures.is_empty() {
-        return Err(TopologyError::Held(failures.join("; ")));
+    match decision.retry_after(now).into_iter().chain(plan_again).min() {
+        Some(again) => Ok(Outcome::after(again)),
+        None if failures.is_empty() => Ok(Outcome::done()),
+        None => Err(TopologyError::Held(failures.join("; "))),
     }
-    Ok(decision.retry_after(now).map_or_else(Outcome::done, Outcome::after))
 }
 
 impl TopologyController {
@@ -180,7 +204,7 @@ impl TopologyController {
         context: &Context,
         cluster: &Cluster,
         topology: &Topology,
-    ) -> Result<(Observed, Decision), TopologyError> {
+    ) -> Result<(Observed, Decided), TopologyError> {
         let class = self.class(cluster)?;
         let mut cluster = cluster.clone();
         let mut topology = topology.clone();
@@ -192,33 +216,26 @@ impl TopologyController {
 
         let mut observed = current.observe(&self.caches, &cluster)?;
         let hooks = ClusterHooks::new(&self.hooks, &cluster);
-        observed.source = hooks.source(&class, &observed).await;
-        let mut answers = HookAnswers::new();
-        let decision = loop {
-            match decide(&observed, &answers) {
-                Next::Act(decision) => break *decision,
-                Next::Call(call) => answers.insert(call.hook, hooks.call(&call).await),
-            }
-        };
+        let decided = hooks.decide(&class, &mut observed).await;
+        let decision = &decided.decision;
         if decision.creation.is_some() {
-            return Ok((observed, decision));
+            return Ok((observed, decided));
         }
         let names = current.names();
-        let inputs =
-            Inputs { cluster: &cluster, blueprint: &blueprint, current: &names, decision: &decision };
+        let inputs = Inputs { cluster: &cluster, blueprint: &blueprint, current: &names, decision };
         let mut names = |what: &str| context.name_suffix(what);
         let desired = if patches::are_external(&class) {
             let mut templates = Desired::templates(inputs, &mut names)?;
-            patches::apply(context, &self.hooks, inputs, &mut templates).await?;
+            patches::apply(context, &self.hooks, &hooks, inputs, &mut templates).await?;
             Desired::from_templates(inputs, templates)?
         } else {
             Desired::build(inputs, &mut names)?
         };
         let applier =
             Applier { context, cluster: &cluster, current: &current, health_checks: &self.health_checks };
-        applier.marks(&decision).await?;
-        applier.all(desired, &decision).await?;
-        Ok((observed, decision))
+        applier.marks(decision).await?;
+        applier.all(desired, decision).await?;
+        Ok((observed, decided))
     }
 
     fn class(&self, cluster: &Cluster) -> Result<Arc<ClusterClass>, TopologyError> {
@@ -244,36 +261,18 @@ impl TopologyController {
             return Ok(Outcome::done());
         }
         let hooks = ClusterHooks::new(&self.hooks, cluster);
-        match hooks.call(&HookCall::bare(Hook::BeforeClusterDelete)).await {
-            HookAnswer::Passed => {
-                let patch = json!({"metadata": {
-                    "uid": cluster.uid(),
-                    "annotations": {OK_TO_DELETE_ANNOTATION: ""},
-                }});
-                let key = ObjectKey::of(cluster);
-                context.writer::<Cluster>().patch_unconditionally(&key, patch).await?;
-                Ok(Outcome::done())
-            }
-            HookAnswer::Blocked { retry_after_seconds, interval_seconds, handlers, message } => {
-                let waiting = WaitingOn::Hook(Box::new(HeldByHook {
-                    hook: Hook::BeforeClusterDelete,
-                    from: None,
-                    to: None,
-                    handlers,
-                    message,
-                    retry_after_seconds,
-                    interval_seconds,
-                }));
-                status::write(context, cluster, &TopologyOutcome::Deleting { waiting: Some(&waiting) })
-                    .await?;
-                Ok(Outcome::after(Duration::from_secs(retry_after_seconds.into())))
-            }
-            HookAnswer::Failed { error } => {
-                let waiting = WaitingOn::HookFailed { hook: Hook::BeforeClusterDelete, error };
-                status::write(context, cluster, &TopologyOutcome::Deleting { waiting: Some(&waiting) })
-                    .await?;
-                Err(TopologyError::Held(waiting.to_string()))
-            }
-        }
+        let call = HookCall::bare(Hook::BeforeClusterDelete);
+        let Some(waiting) = hooks.call(&call).await.waiting(call) else {
+            let patch = json!({"metadata": {
+                "uid": cluster.uid(),
+                "annotations": {OK_TO_DELETE_ANNOTATION: ""},
+            }});
+            let key = ObjectKey::of(cluster);
+            context.writer::<Cluster>().patch_unconditionally(&key, patch).await?;
+            return Ok(Outcome::done());
+        };
+        status::write(context, cluster, &TopologyOutcome::Deleting { waiting: Some(&waiting) }).await?;
+        let again = waiting.retry_after(context.now()).map(Outcome::after);
+        again.ok_or_else(|| TopologyError::Held(waiting.to_string()))
     }
 }

@@ -6,8 +6,12 @@ use std::fmt;
 use windlass_api::hooks::Hook;
 use windlass_version::Version;
 
+use super::control_plane::ControlPlanePhase;
+use super::observed::Observed;
+use super::upgrade::Decision;
+use super::workers::{GroupAction, GroupDecision};
 use crate::pending_hooks::PendingHooks;
-use crate::waiting::{HeldByHook, WaitingOn};
+use crate::waiting::{HeldByHook, Retry, WaitingOn};
 
 /// A hook that must be called before anything else is decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,10 +57,10 @@ pub enum HookAnswer {
     Passed,
     /// A handler asks to wait.
     Blocked {
-        /// When to ask again; never 0.
-        retry_after_seconds: u32,
-        /// What the handlers asked for when they were called: the time until then gets less, this does not.
-        interval_seconds: u32,
+        /// When the hook is called again.
+        retry: Retry,
+        /// What the handlers asked for, which may be more than anything waits.
+        asked_seconds: u32,
         /// The handlers that ask to wait, by their full names.
         handlers: Vec<String>,
         /// What the handlers said.
@@ -66,12 +70,30 @@ pub enum HookAnswer {
     Failed {
         /// What went wrong.
         error: String,
+        /// When the hook is called again, if at a known time.
+        retry: Option<Retry>,
     },
 }
 
-/// The answers of one reconcile. Every hook is called once at most.
+impl HookAnswer {
+    /// What is waited on after the answer to a call, if the hook does not let pass.
+    pub fn waiting(self, call: HookCall) -> Option<WaitingOn> {
+        let HookCall { hook, from, to, .. } = call;
+        match self {
+            Self::Passed => None,
+            Self::Blocked { retry, asked_seconds, handlers, message } => {
+                let held = HeldByHook { hook, from, to, handlers, message, retry, asked_seconds };
+                Some(WaitingOn::Hook(Box::new(held)))
+            }
+            Self::Failed { error, retry } => Some(WaitingOn::HookFailed { hook, error, retry }),
+        }
+    }
+}
+
+/// The answers of one reconcile. Every hook is called once at most for the same versions: when the plan changes in
+/// between, a hook that has let one version pass is asked about the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HookAnswers(BTreeMap<Hook, HookAnswer>);
+pub struct HookAnswers(BTreeMap<Hook, (Vec<String>, HookAnswer)>);
 
 impl HookAnswers {
     /// Nothing was called yet.
@@ -79,9 +101,23 @@ impl HookAnswers {
         Self::default()
     }
 
-    /// Adds an answer.
-    pub fn insert(&mut self, hook: Hook, answer: HookAnswer) {
-        self.0.insert(hook, answer);
+    /// Adds the answer to a call.
+    pub fn insert(&mut self, call: &HookCall, answer: HookAnswer) {
+        self.0.insert(call.hook, (call.versions(), answer));
+    }
+
+    fn to(&self, call: &HookCall) -> Option<&HookAnswer> {
+        self.0.get(&call.hook).filter(|(versions, _)| *versions == call.versions()).map(|(_, answer)| answer)
+    }
+}
+
+impl Decision {
+    /// Whether a step begins with the decision: a part that exists gets another version than it has. The plan of an
+    /// extension must be of now then.
+    pub fn begins_step(&self, observed: &Observed) -> bool {
+        let starting = self.control_plane.phase == ControlPlanePhase::Starting;
+        let moves = |group: &GroupDecision| matches!(group.action, GroupAction::Upgrade { .. });
+        observed.control_plane.is_some() && (starting || self.workers.iter().any(moves))
     }
 }
 
@@ -108,22 +144,12 @@ impl<'a> HookLedger<'a> {
 
     /// Whether a hook lets pass. `Err` is the call to make before that is known.
     pub(super) fn passes(&mut self, call: HookCall) -> Result<bool, Box<HookCall>> {
-        let hook = call.hook;
-        let waiting = match self.answers.0.get(&hook) {
+        let waiting = match self.answers.to(&call) {
             None => return Err(Box::new(call)),
-            Some(HookAnswer::Passed) => return Ok(true),
-            Some(HookAnswer::Blocked { retry_after_seconds, interval_seconds, handlers, message }) => {
-                WaitingOn::Hook(Box::new(HeldByHook {
-                    hook,
-                    from: call.from,
-                    to: call.to,
-                    handlers: handlers.clone(),
-                    message: message.clone(),
-                    retry_after_seconds: *retry_after_seconds,
-                    interval_seconds: *interval_seconds,
-                }))
-            }
-            Some(HookAnswer::Failed { error }) => WaitingOn::HookFailed { hook, error: error.clone() },
+            Some(answer) => match answer.clone().waiting(call) {
+                None => return Ok(true),
+                Some(waiting) => waiting,
+            },
         };
         self.held.push(waiting);
         Ok(false)

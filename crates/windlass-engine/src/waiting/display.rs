@@ -1,8 +1,9 @@
 //! What is waited on, in words. This is the only place where they are made.
 
 use std::fmt;
+use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use windlass_api::hooks::Hook;
 use windlass_api::names::{
     APPROVED_ANNOTATION, DEFER_UPGRADE_ANNOTATION, HOLD_ANNOTATION, HOLD_AT_ANNOTATION,
@@ -10,7 +11,7 @@ use windlass_api::names::{
 };
 use windlass_version::Version;
 
-use super::{DeletionStep, WaitingOn};
+use super::{DeletionStep, HeldByHook, WaitingOn};
 
 impl WaitingOn {
     /// A whole sentence, without its full stop: `waiting for ...`, or what is in the way.
@@ -63,9 +64,8 @@ impl fmt::Display for WaitingOn {
         };
         match self {
             // A topology.
-            Self::Hook(held) if held.message.is_empty() => write!(f, "{}", held.hook),
-            Self::Hook(held) => write!(f, "{}: {}", held.hook, held.message),
-            Self::HookFailed { hook, error } => write!(f, "{hook} failed: {error}"),
+            Self::Hook(held) => held.fmt(f),
+            Self::HookFailed { hook, error, .. } => write!(f, "{hook} failed: {error}"),
             Self::UpgradeHolds { keys } => {
                 write!(f, "{}: removal of annotation {}", Hook::BeforeClusterUpgrade, keys.join(", "))
             }
@@ -210,6 +210,24 @@ impl fmt::Display for WaitingOn {
                 write!(f, "deleting Node {name}{}: {why}", given_up(until))
             }
         }
+    }
+}
+
+impl fmt::Display for HeldByHook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.hook)?;
+        if !self.handlers.is_empty() {
+            write!(f, " ({})", self.handlers.join(", "))?;
+        }
+        if !self.message.is_empty() {
+            write!(f, ": {}", self.message)?;
+        }
+        f.write_str("; ")?;
+        if Duration::from_secs(self.asked_seconds.into()) > self.retry.interval {
+            write!(f, "asked for {}s, ", self.asked_seconds)?;
+        }
+        let interval = SignedDuration::try_from(self.retry.interval).unwrap_or(SignedDuration::MAX);
+        write!(f, "asked again after {interval:#}")
     }
 }
 

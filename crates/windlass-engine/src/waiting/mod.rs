@@ -35,7 +35,7 @@ use windlass_api::names::WAITING_ON_ANNOTATION;
 use crate::condition::{self, to_the_second};
 pub use display::Sentence;
 pub use identity::ObjectName;
-pub use on::{DeletionStep, HeldByHook, UPGRADE_HOLD_RETRY_SECONDS, WaitingOn};
+pub use on::{DeletionStep, HeldByHook, Retry, UPGRADE_HOLD_RETRY_SECONDS, WaitingOn};
 
 /// A wait: what is waited on, since when, and how often it is tried again.
 ///

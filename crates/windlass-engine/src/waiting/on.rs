@@ -23,8 +23,10 @@ pub enum WaitingOn {
     HookFailed {
         /// Which hook.
         hook: Hook,
-        /// What went wrong.
+        /// What went wrong, with the full name of the handler and when it is tried again.
         error: String,
+        /// When the hook is called again, if at a known time.
+        retry: Option<Retry>,
     },
     /// Annotations on the Cluster hold the upgrade.
     UpgradeHolds {
@@ -326,10 +328,19 @@ pub struct HeldByHook {
     pub handlers: Vec<String>,
     /// What the handlers said.
     pub message: String,
-    /// When it is called again, from now.
-    pub retry_after_seconds: u32,
-    /// How often it is called: what the handlers asked for when they were called last.
-    pub interval_seconds: u32,
+    /// When it is called again.
+    pub retry: Retry,
+    /// What the handlers asked for when they were called last. More than the interval if that is more than anything waits.
+    pub asked_seconds: u32,
+}
+
+/// When something is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// From now on.
+    pub left: Duration,
+    /// From the last try on. Unlike what is left of it, it stays the same until the next try, so this is what is printed.
+    pub interval: Duration,
 }
 
 /// The step of a deletion for which the workload cluster has to answer.
@@ -380,9 +391,8 @@ impl WaitingOn {
             Duration::try_from(left.min(every).max(SignedDuration::from_millis(1))).ok()
         };
         match self {
-            Self::Hook(held) => {
-                (held.retry_after_seconds > 0).then(|| Duration::from_secs(held.retry_after_seconds.into()))
-            }
+            Self::Hook(held) => Some(held.retry.left),
+            Self::HookFailed { retry, .. } => retry.map(|retry| retry.left),
             Self::MinReady { left } => Duration::try_from(*left).ok(),
             Self::Drain { until: end, .. }
             | Self::Volumes { until: end, .. }
@@ -397,8 +407,8 @@ impl WaitingOn {
     pub fn interval(&self) -> Option<Duration> {
         let seconds = |seconds| Some(Duration::from_secs(seconds));
         match self {
-            Self::Hook(held) if held.interval_seconds == 0 => None,
-            Self::Hook(held) => seconds(held.interval_seconds.into()),
+            Self::Hook(held) => Some(held.retry.interval),
+            Self::HookFailed { retry, .. } => retry.map(|retry| retry.interval),
             Self::UpgradeHolds { .. } => seconds(UPGRADE_HOLD_RETRY_SECONDS.into()),
             Self::Preflight { failures, .. } => failures.iter().map(PreflightFailure::retry_after).min(),
             Self::UnsafeRemoval { .. }

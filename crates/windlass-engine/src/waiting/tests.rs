@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use windlass_api::cluster::ContractVersionedObjectReference;
 use windlass_api::hooks::Hook;
@@ -24,8 +26,8 @@ fn hook(hook: Hook, to: &str, message: &str) -> WaitingOn {
         to: Some(v(to)),
         handlers: vec!["gate.e".to_owned()],
         message: message.to_owned(),
-        retry_after_seconds: 12,
-        interval_seconds: 30,
+        retry: Retry { left: Duration::from_secs(12), interval: Duration::from_secs(30) },
+        asked_seconds: 30,
     }))
 }
 
@@ -55,6 +57,17 @@ fn text(text: &str) -> String {
 }
 
 #[test]
+fn a_wait_that_is_longer_than_anything_waits_says_both_times() {
+    let WaitingOn::Hook(mut held) = hook(Hook::BeforeWorkersUpgrade, "v1.32.0", "never") else { panic!() };
+    held.asked_seconds = 2_147_483_647;
+    held.retry.interval = Duration::from_secs(3600);
+    assert_eq!(
+        held.to_string(),
+        "BeforeWorkersUpgrade (gate.e): never; asked for 2147483647s, asked again after 1h"
+    );
+}
+
+#[test]
 fn every_wait_has_a_reason_and_words() {
     use WaitingOn::*;
     use windlass_api::hooks;
@@ -64,9 +77,10 @@ fn every_wait_has_a_reason_and_words() {
     #[rustfmt::skip]
     let cases: Vec<(WaitingOn, &str, &str)> = vec![
         (hook(hooks::Hook::BeforeWorkersUpgrade, "v1.32.0", "not before noon"), "WaitingForHook",
-            "waiting for BeforeWorkersUpgrade: not before noon"),
-        (hook(hooks::Hook::BeforeWorkersUpgrade, "v1.32.0", ""), "WaitingForHook", "waiting for BeforeWorkersUpgrade"),
-        (HookFailed { hook: hooks::Hook::BeforeClusterUpgrade, error: text("down") }, "HookFailed",
+            "waiting for BeforeWorkersUpgrade (gate.e): not before noon; asked again after 30s"),
+        (hook(hooks::Hook::BeforeWorkersUpgrade, "v1.32.0", ""), "WaitingForHook",
+            "waiting for BeforeWorkersUpgrade (gate.e); asked again after 30s"),
+        (HookFailed { hook: hooks::Hook::BeforeClusterUpgrade, error: text("down"), retry: None }, "HookFailed",
             "BeforeClusterUpgrade failed: down"),
         (UpgradeHolds { keys: vec![text("a"), text("b")] }, "UpgradeHeld",
             "waiting for BeforeClusterUpgrade: removal of annotation a, b"),

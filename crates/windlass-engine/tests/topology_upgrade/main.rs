@@ -3,13 +3,15 @@
 
 mod steering;
 
+use std::time::Duration;
+
 use windlass_api::hooks::Hook;
 use windlass_engine::pause::Pause;
 use windlass_engine::topology::{
     ControlPlane, ControlPlanePhase, Decision, GroupAction, GroupObject, HookAnswer, HookAnswers, Next,
     Observed, Outcome, PendingHooks, PlanSource, TopologyReconciled, WorkerGroup, WorkerKind, decide,
 };
-use windlass_engine::waiting::WaitingOn;
+use windlass_engine::waiting::{Retry, WaitingOn};
 use windlass_plan::Source;
 use windlass_version::Version;
 
@@ -83,7 +85,7 @@ fn run(observed: &Observed, given: &[(Hook, HookAnswer)]) -> (Decision, Vec<Stri
             Next::Call(call) => {
                 calls.push(call.to_string());
                 let answer = given.iter().find(|(hook, _)| *hook == call.hook);
-                answers.insert(call.hook, answer.map_or(HookAnswer::Passed, |(_, answer)| answer.clone()));
+                answers.insert(&call, answer.map_or(HookAnswer::Passed, |(_, answer)| answer.clone()));
             }
         }
     }
@@ -93,8 +95,8 @@ fn blocked(hook: Hook) -> (Hook, HookAnswer) {
     (
         hook,
         HookAnswer::Blocked {
-            retry_after_seconds: 30,
-            interval_seconds: 30,
+            retry: Retry { left: Duration::from_secs(30), interval: Duration::from_secs(30) },
+            asked_seconds: 30,
             handlers: vec!["gate.e".to_owned()],
             message: "busy".to_owned(),
         },
@@ -102,7 +104,7 @@ fn blocked(hook: Hook) -> (Hook, HookAnswer) {
 }
 
 fn failed(hook: Hook) -> (Hook, HookAnswer) {
-    (hook, HookAnswer::Failed { error: "down".to_owned() })
+    (hook, HookAnswer::Failed { error: "down".to_owned(), retry: None })
 }
 
 const ALL_OF_A_STEP: [Hook; 4] = [
@@ -128,7 +130,10 @@ fn a_new_cluster_gets_the_target_at_once() {
     assert_eq!(held.pending_hooks, PendingHooks::default());
     let condition = TopologyReconciled::of(&Outcome::Decided { observed: &observed, decision: &held });
     assert_eq!(condition.reason, "ClusterCreating");
-    assert_eq!(condition.message, "Creation of the topology waits for BeforeClusterCreate: busy");
+    assert_eq!(
+        condition.message,
+        "Creation of the topology waits for BeforeClusterCreate (gate.e): busy; asked again after 30s"
+    );
 }
 
 #[test]
@@ -533,7 +538,7 @@ fn rows_of_the_workers() {
                 &[AfterClusterUpgrade, AfterControlPlaneUpgrade],
             ),
             vec![blocked(AfterControlPlaneUpgrade)],
-            vec!["a later: AfterControlPlaneUpgrade: busy".into()],
+            vec!["a later: AfterControlPlaneUpgrade (gate.e): busy; asked again after 30s".into()],
         ),
         (
             "2: at the target",
@@ -660,7 +665,7 @@ fn the_condition_says_who_goes_where_and_what_holds_it() {
         (
             "ClusterUpgrading",
             "The Cluster is upgrading to v1.33.0\n  \
-             * The upgrade waits for BeforeClusterUpgrade: busy\n  \
+             * The upgrade waits for BeforeClusterUpgrade (gate.e): busy; asked again after 30s\n  \
              * KubeadmControlPlane will upgrade to v1.30.0, v1.31.0, v1.32.0, v1.33.0\n  \
              * MachineDeployment c-a will upgrade to v1.32.0, v1.33.0"
                 .to_owned()
@@ -730,7 +735,7 @@ fn the_whole_upgrade_waits_on_one_thing() {
             "then extensions",
             start(),
             vec![blocked(Hook::BeforeClusterUpgrade)],
-            Some(("WaitingForHook", "BeforeClusterUpgrade: busy")),
+            Some(("WaitingForHook", "BeforeClusterUpgrade (gate.e): busy; asked again after 30s")),
         ),
         (
             "then the control plane",

@@ -101,6 +101,51 @@ async fn approve_upgrade_holds_until_a_file_or_an_annotation_approves_the_versio
 }
 
 #[tokio::test]
+async fn approve_upgrade_holds_every_step_until_it_is_approved_for_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let approvals = text(directory.path());
+    let steps = "cluster,control-plane,workers";
+    let example = Example::start("approve-upgrade", &["--approvals", approvals, "--steps", steps]).await;
+    let call = async |hook: Hook, annotation: &str, version: &str| {
+        let annotations = json!({"windlass.dev/approve-upgrade": annotation});
+        let metadata = json!({"name": "c1", "namespace": "ns1", "annotations": annotations});
+        let request = json!({"cluster": {"metadata": metadata}, "toKubernetesVersion": version});
+        let handler = match hook {
+            Hook::BeforeControlPlaneUpgrade => "approve-control-plane",
+            Hook::BeforeWorkersUpgrade => "approve-workers",
+            _ => "approve-upgrade",
+        };
+        example.call(hook, handler, &request).await
+    };
+    let (cluster, control_plane, workers) =
+        (Hook::BeforeClusterUpgrade, Hook::BeforeControlPlaneUpgrade, Hook::BeforeWorkersUpgrade);
+    let passes = async |hook: Hook, annotation: &str, version: &str| {
+        let response = call(hook, annotation, version).await;
+        assert_eq!(response["status"], "Success", "{response}");
+        response["retryAfterSeconds"] == 0
+    };
+    let waiting = "upgrade to v1.31.2 waits for approval: annotation \
+                   windlass.dev/approve-upgrade=control-plane/v1.31.2 or file ns1_c1/control-plane/v1.31.2";
+    assert_eq!(call(control_plane, "", "v1.31.2").await["message"], waiting);
+
+    let listed = "cluster/v1.33.0,workers/v1.32.0";
+    assert!(passes(cluster, listed, "v1.33.0").await && passes(workers, listed, "v1.32.0").await);
+    assert!(!passes(workers, listed, "v1.33.0").await && !passes(control_plane, listed, "v1.32.0").await);
+    assert!(!passes(control_plane, "v1.33.0", "v1.33.0").await, "a version alone is the upgrade as a whole");
+
+    let of_step = directory.path().join("ns1_c1/control-plane");
+    std::fs::create_dir_all(&of_step).unwrap();
+    assert!(!passes(control_plane, "", "v1.31.2").await);
+    std::fs::write(of_step.join("v1.31.2"), "").unwrap();
+    assert!(passes(control_plane, "", "v1.31.2").await);
+    assert!(!passes(control_plane, "", "v1.32.0").await && !passes(workers, "", "v1.31.2").await);
+
+    let escaping = call(control_plane, "", "v1/../../../../etc/passwd").await;
+    assert_eq!(escaping["status"], "Failure", "{escaping}");
+    example.kill().await;
+}
+
+#[tokio::test]
 async fn upgrade_plan_follows_its_catalogue() {
     let directory = tempfile::tempdir().unwrap();
     let catalogue = directory.path().join("versions");

@@ -64,10 +64,12 @@ impl<K: Ord, V: Clone> ExpiringCache<K, V> {
         entries.map.insert(key, (now + keep, value));
     }
 
-    /// Forgets every key for which the function says no.
-    pub fn retain(&self, mut keep: impl FnMut(&K) -> bool) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.map.retain(|key, _| keep(key));
+    /// Forgets a key.
+    pub fn remove<Q: Ord + ?Sized>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+    {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).map.remove(key);
     }
 }
 
@@ -105,11 +107,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn chosen_keys_are_forgotten() {
+    async fn a_key_is_forgotten_alone() {
         let cache = ExpiringCache::new();
         cache.insert("a", 1, Duration::from_secs(10));
         cache.insert("b", 2, Duration::from_secs(10));
-        cache.retain(|key| *key != "a");
+        cache.remove("a");
         assert_eq!((cache.get("a"), cache.get("b")), (None, Some(2)));
     }
 }

@@ -7,13 +7,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::advance;
 use windlass_api::hooks::{
-    BeforeClusterUpgrade, DiscoverVariablesRequest, GenerateUpgradePlanRequest, GenerateUpgradePlanResponse,
-    Hook,
+    BeforeClusterUpgrade, DiscoverVariables, DiscoverVariablesRequest, GenerateUpgradePlan,
+    GenerateUpgradePlanRequest, GenerateUpgradePlanResponse, Hook, UpdateMachine, UpdateMachineRequest,
 };
 use windlass_api::runtime::{CaBundle, ExtensionConfig};
-use windlass_hooks::cache::{BlockingKey, ObjectKey};
+use windlass_hooks::cache::{ObjectKey, Question};
 use windlass_hooks::transport::{InProcess, boxed};
-use windlass_hooks::{Answer, HookClient, UpgradePlanError};
+use windlass_hooks::{CallError, GivenPlan, HookClient, PlanAge};
 
 use crate::setup::{cluster, extension, handler, in_process, register, upgrade_request};
 
@@ -58,13 +58,13 @@ impl Fixture {
 
 const WAIT: &str = r#"{"status":"Success","message":"waiting for the backup","retryAfterSeconds":60}"#;
 
-fn key(to: &str) -> BlockingKey {
-    BlockingKey::new::<BeforeClusterUpgrade>(ObjectKey::of(&cluster()), ["v1.31.4", to])
+fn key(to: &str) -> Question {
+    Question::new::<BeforeClusterUpgrade>(ObjectKey::of(&cluster()), ["v1.31.4", to])
 }
 
-async fn ask(client: &HookClient, key: &BlockingKey) -> (i32, String, bool) {
+async fn ask(client: &HookClient, question: &Question) -> (i32, String, bool) {
     let answers =
-        client.call_all_unless_waiting::<BeforeClusterUpgrade>(key, &upgrade_request()).await.unwrap();
+        client.call_all_at_pace::<BeforeClusterUpgrade>(question, &upgrade_request()).await.unwrap();
     (answers.response.retry_after_seconds, answers.response.message, answers.waiting)
 }
 
@@ -85,22 +85,28 @@ async fn a_handler_that_said_wait_is_not_asked_until_then() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_target_version_is_another_question() {
+async fn another_target_version_and_another_edition_are_other_questions() {
     let fixture = Fixture::new(Hook::BeforeClusterUpgrade, WAIT);
+    for question in [key("v1.32.5"), key("v1.33.1"), key("v1.32.5").in_edition("edited")] {
+        let (_, _, waiting) = ask(&fixture.client, &question).await;
+        assert!(!waiting, "{question:?}");
+    }
+    assert_eq!(fixture.calls(), 3);
     let (_, _, waiting) = ask(&fixture.client, &key("v1.32.5")).await;
-    assert!(!waiting);
-    let (_, _, waiting) = ask(&fixture.client, &key("v1.33.1")).await;
-    assert!(!waiting);
-    assert_eq!(fixture.calls(), 2);
-    fixture.client.forget_waits(&ObjectKey::of(&cluster()));
-    let (_, _, waiting) = ask(&fixture.client, &key("v1.32.5")).await;
-    assert!(!waiting);
+    assert!(!waiting, "an edit that is taken back is an edit");
 }
 
 #[tokio::test(start_paused = true)]
-async fn deleting_the_extension_that_blocks_ends_the_wait() {
-    let fixture = Fixture::new(Hook::BeforeClusterUpgrade, WAIT);
+async fn deleting_or_editing_the_extension_that_blocks_ends_the_wait() {
+    let mut fixture = Fixture::new(Hook::BeforeClusterUpgrade, WAIT);
     ask(&fixture.client, &key("v1.32.5")).await;
+    fixture.change_extension();
+    let (_, _, waiting) = ask(&fixture.client, &key("v1.32.5")).await;
+    assert!(waiting, "a write of its status is no edit");
+    fixture.config.metadata.generation = Some(2);
+    fixture.change_extension();
+    let (_, _, waiting) = ask(&fixture.client, &key("v1.32.5")).await;
+    assert!(!waiting, "an edit of its spec is");
     fixture.client.registry().unregister("e");
     assert_eq!(ask(&fixture.client, &key("v1.32.5")).await, (0, String::new(), false));
 }
@@ -112,6 +118,68 @@ async fn a_pass_is_not_remembered() {
         ask(&fixture.client, &key("v1.32.5")).await;
         assert_eq!(fixture.calls(), calls);
     }
+}
+
+/// When calls happen that fail, in seconds after the first, if something asks every 100 ms for five minutes.
+async fn failing_calls<T>(fixture: &Fixture, ask: impl AsyncFn() -> Result<T, CallError>) -> Vec<u64> {
+    let begun = tokio::time::Instant::now();
+    let mut at = Vec::new();
+    while begun.elapsed() < Duration::from_secs(300) {
+        let before = fixture.calls();
+        let Err(error) = ask().await else { panic!("it does not fail") };
+        assert!(error.retry().is_some(), "{error}");
+        if fixture.calls() > before {
+            at.push(begun.elapsed().as_secs());
+        }
+        advance(Duration::from_millis(100)).await;
+    }
+    at
+}
+
+const EVENLY: [u64; 10] = [0, 1, 3, 7, 15, 31, 63, 123, 183, 243];
+
+#[tokio::test(start_paused = true)]
+async fn handlers_that_fail_are_called_at_growing_intervals_however_often_they_are_asked_for() {
+    let failure = r#"{"status":"Failure","message":"no"}"#;
+    let fixture = Fixture::new(Hook::BeforeClusterUpgrade, failure);
+    let lifecycle = async || {
+        fixture.client.call_all_at_pace::<BeforeClusterUpgrade>(&key("v1.32.5"), &upgrade_request()).await
+    };
+    assert_eq!(failing_calls(&fixture, lifecycle).await, EVENLY);
+
+    let fixture = Fixture::new(Hook::GenerateUpgradePlan, failure);
+    let planning = async || plan(&fixture, &plan_request(), PlanAge::Now).await;
+    assert_eq!(failing_calls(&fixture, planning).await, EVENLY);
+
+    let fixture = Fixture::new(Hook::DiscoverVariables, failure);
+    let question = variables_question();
+    let request = DiscoverVariablesRequest::default();
+    let discovering = async || fixture.client.discover_variables("h.e", &question, &request).await;
+    assert_eq!(failing_calls(&fixture, discovering).await, EVENLY);
+
+    let fixture = Fixture::new(Hook::UpdateMachine, failure);
+    let handler = fixture.client.registry().get("h.e").unwrap();
+    let updating = async || {
+        fixture.client.call_at_pace::<UpdateMachine>(&handler, UpdateMachineRequest::default()).await
+    };
+    assert_eq!(failing_calls(&fixture, updating).await, EVENLY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_says_when_it_is_tried_again_in_words_that_stay() {
+    let fixture = Fixture::new(Hook::BeforeClusterUpgrade, r#"{"status":"Failure","message":"no"}"#);
+    let ask = async || {
+        let (question, request) = (key("v1.32.5"), upgrade_request());
+        let asked = fixture.client.call_all_at_pace::<BeforeClusterUpgrade>(&question, &request).await;
+        asked.unwrap_err().to_string()
+    };
+    ask().await;
+    advance(Duration::from_secs(1)).await;
+    let second = ask().await;
+    let hook = "BeforeClusterUpgrade.hooks.runtime.cluster.x-k8s.io";
+    assert_eq!(second, format!("hook {hook:?}: handler \"h.e\": answered Failure: no; tried again after 2s"));
+    advance(Duration::from_millis(1500)).await;
+    assert_eq!(ask().await, second);
 }
 
 const PLAN: &str =
@@ -132,19 +200,40 @@ fn ends_at_target(plan: &GenerateUpgradePlanResponse) -> Result<(), &'static str
 async fn plan(
     fixture: &Fixture,
     request: &GenerateUpgradePlanRequest,
-) -> Result<Answer<GenerateUpgradePlanResponse>, UpgradePlanError> {
-    fixture.client.upgrade_plan("h.e", "ns1", request, ends_at_target).await
+    age: PlanAge,
+) -> Result<GivenPlan, CallError> {
+    let versions = [&request.from_control_plane_kubernetes_version, &request.to_kubernetes_version];
+    let question = Question::new::<GenerateUpgradePlan>(ObjectKey::of(&request.cluster), versions);
+    fixture.client.upgrade_plan("h.e", &question, request, age, ends_at_target).await
+}
+
+async fn shown(fixture: &Fixture, request: &GenerateUpgradePlanRequest) -> Result<GivenPlan, CallError> {
+    plan(fixture, request, PlanAge::LastMinute).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plan_is_used_for_ten_minutes() {
+async fn a_plan_is_shown_for_a_minute_and_asked_for_anew_where_a_step_begins() {
     let fixture = Fixture::new(Hook::GenerateUpgradePlan, PLAN);
-    for (seconds, calls) in [(0, 1), (599, 1), (1, 2)] {
+    for (seconds, calls) in [(0, 1), (59, 1), (1, 2)] {
         advance(Duration::from_secs(seconds)).await;
-        let plan = plan(&fixture, &plan_request()).await.unwrap().given().unwrap();
-        assert_eq!(plan.control_plane_upgrades.len(), 2);
-        assert_eq!(fixture.calls(), calls, "after {seconds} s more");
+        let given = shown(&fixture, &plan_request()).await.unwrap();
+        assert_eq!(given.plan.control_plane_upgrades.len(), 2);
+        assert_eq!((fixture.calls(), given.is_of_now), (calls, seconds != 59), "after {seconds} s more");
     }
+    let given = plan(&fixture, &plan_request(), PlanAge::Now).await.unwrap();
+    assert_eq!((fixture.calls(), given.is_of_now), (3, true));
+    assert!(!shown(&fixture, &plan_request()).await.unwrap().is_of_now);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plan_of_an_extension_that_does_not_answer_any_more_is_not_used() {
+    let fixture = Fixture::new(Hook::GenerateUpgradePlan, PLAN);
+    assert!(shown(&fixture, &plan_request()).await.is_ok());
+    fixture.answer(r#"{"status":"Failure","message":"no"}"#);
+    assert!(plan(&fixture, &plan_request(), PlanAge::Now).await.is_err());
+    advance(Duration::from_secs(2)).await;
+    assert!(shown(&fixture, &plan_request()).await.is_err());
+    assert_eq!(fixture.calls(), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -165,11 +254,11 @@ async fn a_plan_is_only_for_what_was_asked() {
         (plan_request(), 4),
     ];
     for (request, calls) in requests {
-        assert!(plan(&fixture, &request).await.unwrap().given().is_some());
+        assert!(shown(&fixture, &request).await.is_ok());
         assert_eq!(fixture.calls(), calls);
     }
     fixture.change_extension();
-    assert!(plan(&fixture, &plan_request()).await.unwrap().given().is_some());
+    assert!(shown(&fixture, &plan_request()).await.is_ok());
     assert_eq!(fixture.calls(), 5);
 }
 
@@ -179,24 +268,35 @@ async fn a_plan_that_cannot_be_used_is_asked_for_again() {
         Hook::GenerateUpgradePlan,
         r#"{"status":"Success","controlPlaneUpgrades":[{"version":"v1.32.5"}]}"#,
     );
+    let hook = "GenerateUpgradePlan.hooks.runtime.cluster.x-k8s.io";
+    let why = "answered an upgrade plan that cannot be used: the plan does not end at v1.33.1";
     for calls in 1..=2 {
+        let error = shown(&fixture, &plan_request()).await.unwrap_err();
         assert_eq!(
-            plan(&fixture, &plan_request()).await.unwrap_err().to_string(),
-            "handler \"h.e\" answered an upgrade plan that cannot be used: the plan does not end at v1.33.1"
+            error.to_string(),
+            format!("hook {hook:?}: handler \"h.e\": {why}; tried again after {calls}s")
         );
         assert_eq!(fixture.calls(), calls);
+        advance(error.retry().unwrap().left).await;
     }
     fixture.answer(PLAN);
-    assert!(plan(&fixture, &plan_request()).await.unwrap().given().is_some());
+    assert!(shown(&fixture, &plan_request()).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_ignored_failure_is_not_remembered_as_a_plan() {
     let fixture = Fixture::new(Hook::GenerateUpgradePlan, "garbage");
     for calls in 1..=2 {
-        assert!(plan(&fixture, &plan_request()).await.unwrap().is_ignored());
+        let error = shown(&fixture, &plan_request()).await.unwrap_err();
+        assert!(error.to_string().contains("the answer cannot be decoded"), "{error}");
         assert_eq!(fixture.calls(), calls);
+        advance(error.retry().unwrap().left).await;
     }
+}
+
+fn variables_question() -> Question {
+    let class = ObjectKey { kind: "ClusterClass".into(), namespace: "ns1".into(), ..ObjectKey::default() };
+    Question::new::<DiscoverVariables>(class, ["h.e"])
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,8 +310,9 @@ async fn variables_are_remembered_by_settings_in_any_order() {
         ..Default::default()
     };
     let ask = async |fixture: &Fixture, settings: &[(&str, &str)]| {
-        let answer = fixture.client.discover_variables("h.e", "ns1", &request(settings)).await.unwrap();
-        assert_eq!(answer.given().unwrap().variables[0].name, "replicas");
+        let question = variables_question();
+        let answer = fixture.client.discover_variables("h.e", &question, &request(settings)).await.unwrap();
+        assert_eq!(answer.variables[0].name, "replicas");
     };
     ask(&fixture, &[("a", "1"), ("b", "2")]).await;
     ask(&fixture, &[("b", "2"), ("a", "1")]).await;

@@ -57,10 +57,7 @@ async fn creation_waits_for_its_hook_and_initialization_is_told_once() {
         .await
         .unwrap();
     let (_, _, message) = condition(&world, "TopologyReconciled");
-    assert!(
-        message.contains("BeforeClusterCreate: ") && message.contains("quota is being raised"),
-        "{message}"
-    );
+    assert!(message.contains("BeforeClusterCreate (create.recorder): quota is being raised"), "{message}");
     assert!(world.list::<DevCluster>().is_empty(), "nothing is made before");
     world.run_until("the cluster is ready", LONG, is_ready).await.unwrap();
     assert_eq!(

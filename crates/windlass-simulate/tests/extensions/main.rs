@@ -5,8 +5,11 @@
 
 mod https;
 mod lifecycle;
+mod pace;
 mod patches;
+mod plans;
 mod recorder;
 mod registration;
+mod requests;
 mod waiting;
 mod wire;

@@ -23,7 +23,7 @@ use crate::recorder::{config, options};
 const LONG: Duration = Duration::from_secs(3600);
 
 #[derive(Clone, Default)]
-struct Patcher {
+pub(crate) struct Patcher {
     generated: Arc<Mutex<Option<GeneratePatchesRequest>>>,
     validated: Arc<Mutex<Option<ValidateTopologyRequest>>>,
     /// Why the topology is not valid, if it is not.
@@ -36,7 +36,7 @@ struct Patcher {
 type Instead = (Option<String>, Patch);
 
 impl Patcher {
-    fn extension(&self) -> Extension {
+    pub(crate) fn extension(&self) -> Extension {
         let (generator, validator) = (self.clone(), self.clone());
         Extension::new("patcher")
             .on(DiscoverVariables, "variables", |_: Context, _: DiscoverVariablesRequest| async {
@@ -103,7 +103,7 @@ fn inline(name: &str, op: &str, path: &str, value: Value) -> Value {
         "jsonPatches": [{"op": op, "path": path, "value": value}]}]})
 }
 
-fn manifests() -> Vec<Value> {
+pub(crate) fn manifests() -> Vec<Value> {
     let mut objects = TopologyManifests::new("c1", "v1.30.0", 1).machine_deployment("web", 1).objects();
     let commands = "/spec/template/spec/kubeadmConfigSpec/preKubeadmCommands";
     let class = objects.iter_mut().find(|object| object["kind"] == "ClusterClass").unwrap();
@@ -233,7 +233,7 @@ async fn patches_that_cannot_be_applied_are_told_with_their_place() {
             None,
             absent,
             [
-                "patch \"external\" of DevClusterTemplate quick by handler \"generate.patcher\": ",
+                "handler \"generate.patcher\": answered a patch that cannot be used: DevClusterTemplate quick: ",
                 "operation at index 0 (replace \"/spec/absent\"): there is no field \"absent\"",
             ],
         ),
@@ -241,7 +241,7 @@ async fn patches_that_cannot_be_applied_are_told_with_their_place() {
             None,
             impossible,
             [
-                "patch \"external\" of DevClusterTemplate quick by handler \"generate.patcher\": ",
+                "handler \"generate.patcher\": answered a patch that cannot be used: DevClusterTemplate quick: ",
                 "/spec/none",
             ],
         ),
@@ -249,7 +249,7 @@ async fn patches_that_cannot_be_applied_are_told_with_their_place() {
             Some("made-up".to_owned()),
             harmless,
             [
-                "patch \"external\": handler \"generate.patcher\" answered with uid \"made-up\"",
+                "handler \"generate.patcher\": answered a patch that cannot be used: uid \"made-up\"",
                 "none of the request's items",
             ],
         ),
@@ -260,6 +260,7 @@ async fn patches_that_cannot_be_applied_are_told_with_their_place() {
         world.run_until("the mistake is told", LONG, |world| !failure(world).is_empty()).await.unwrap();
         let told = failure(&world);
         assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+        assert!(told.starts_with("patch \"external\": ") && told.contains("; tried again after "), "{told}");
         assert!(world.list::<KubeadmControlPlane>().is_empty());
         *patcher.instead.lock().unwrap() = None;
         let made = |world: &World| control_plane_commands(world).is_some();

@@ -78,7 +78,7 @@ async fn a_wait_lasts_over_retries_and_restarts_and_ends_when_another_begins() {
     let mut world = world(&log).await;
     upgrade(&world).await;
     let first = until_waiting_for(&mut world, "BeforeClusterUpgrade").await;
-    assert_eq!(first.what, "BeforeClusterUpgrade: not before noon");
+    assert_eq!(first.what, "BeforeClusterUpgrade (upgrade.recorder): not before noon; asked again after 10m");
     assert_eq!(
         (first.handlers.as_slice(), first.retry_after_seconds),
         (&["upgrade.recorder".to_owned()][..], Some(600))
@@ -99,7 +99,10 @@ async fn a_wait_lasts_over_retries_and_restarts_and_ends_when_another_begins() {
     assert_eq!(wait(&world), Some(first.clone()), "a new process goes on with it");
 
     let second = until_waiting_for(&mut world, "BeforeControlPlaneUpgrade").await;
-    assert_eq!(second.what, "BeforeControlPlaneUpgrade: a backup runs");
+    assert_eq!(
+        second.what,
+        "BeforeControlPlaneUpgrade (before-cp.recorder): a backup runs; asked again after 10m"
+    );
     assert!(second.since.0 > first.since.0, "{second:?} after {first:?}");
     assert!(world.now().duration_since(second.since.0).as_secs() < 60);
     assert_eq!(condition_and_version(&world).0, before.0, "the condition has the same status since before");

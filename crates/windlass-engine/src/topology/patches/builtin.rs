@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use windlass_api::cluster::{Cluster, ClusterNetwork, NetworkRanges, TemplateMeta};
+use windlass_api::names::REPEATS_THE_OBJECT;
 use windlass_version::Version;
 
 use crate::topology::observed::WorkerKind;
@@ -46,7 +47,7 @@ impl<'a> Builtins<'a> {
             "uid": metadata.uid.as_deref().unwrap_or_default(),
             "metadata": meta(
                 metadata.labels.as_ref().into_iter().flatten(),
-                metadata.annotations.as_ref().into_iter().flatten(),
+                metadata.annotations.iter().flatten().filter(|(key, _)| !REPEATS_THE_OBJECT.contains(&key.as_str())),
             ),
             "network": network(&cluster.spec.cluster_network),
         });

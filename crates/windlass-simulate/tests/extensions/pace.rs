@@ -1,0 +1,184 @@
+//! When hooks are called again: evenly after failures, as asked for while they hold something, and at once after an edit.
+
+use std::time::Duration;
+
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::json;
+use windlass_api::cluster::{Cluster, Machine};
+use windlass_api::hooks::Hook;
+use windlass_api::runtime::ExtensionConfig;
+use windlass_engine::condition;
+use windlass_simulate::{
+    HookRecord, SimulatedExtension, TopologyManifests, World, WorldError, WorldOptions, key,
+};
+
+const LONG: Duration = Duration::from_secs(24 * 3600);
+
+async fn world(extension: &SimulatedExtension) -> World {
+    let mut world = World::begin(WorldOptions::extended_by(1, extension)).await.unwrap();
+    world.apply_object(&SimulatedExtension::config()).await.unwrap();
+    let manifests = TopologyManifests::new("c1", "v1.30.0", 1).versions(["v1.30.0", "v1.31.0"]);
+    world.apply_objects(&manifests.objects()).await.unwrap();
+    world.run_until("the cluster is ready", LONG, is_reconciled).await.unwrap();
+    extension.begin();
+    world
+}
+
+/// Whether the topology and all of its machines are as they should be.
+fn is_reconciled(world: &World) -> bool {
+    let machines = world.list::<Machine>();
+    let ready = |machine: &Machine| condition::is_true(&machine.status.conditions, "Ready");
+    !machines.is_empty()
+        && machines.iter().all(ready)
+        && world
+            .get::<Cluster>(&key("c1"))
+            .is_some_and(|cluster| condition::is_true(&cluster.status.conditions, "TopologyReconciled"))
+}
+
+fn told(world: &World) -> String {
+    let conditions = world.get::<Cluster>(&key("c1")).unwrap().status.conditions;
+    condition::find(&conditions, "TopologyReconciled").unwrap().message.clone()
+}
+
+async fn upgrade(world: &World) {
+    let version = json!({"spec": {"topology": {"version": "v1.31.0"}}});
+    world.patch::<Cluster>(&key("c1"), version).await.unwrap();
+}
+
+async fn pass(world: &mut World, seconds: u64) {
+    let error = world.run_until("never", Duration::from_secs(seconds), |_| false).await.unwrap_err();
+    assert!(matches!(error, WorldError::NotReached(_)), "{error}");
+}
+
+/// When a hook was called, in seconds after the first time.
+fn times(extension: &SimulatedExtension, hook: Hook) -> Vec<u64> {
+    let calls: Vec<HookRecord> =
+        extension.calls().into_iter().filter(|call| call.hook == hook.name()).collect();
+    let first = calls.first().map_or(0, |call| call.at_seconds);
+    calls.iter().map(|call| call.at_seconds - first).collect()
+}
+
+fn count(extension: &SimulatedExtension, hook: Hook) -> usize {
+    times(extension, hook).len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_fails_is_called_at_growing_intervals() {
+    for hook in [Hook::AfterClusterUpgrade, Hook::BeforeClusterUpgrade, Hook::AfterControlPlaneUpgrade] {
+        let extension = SimulatedExtension::new();
+        let mut world = world(&extension).await;
+        extension.fail(hook, Some("the disk is full"));
+        upgrade(&world).await;
+        let fails = |world: &World| told(world).contains("the disk is full");
+        world.run_until("it fails", LONG, fails).await.unwrap();
+        pass(&mut world, 250).await;
+        assert_eq!(times(&extension, hook)[..9], [0, 1, 3, 7, 15, 31, 63, 123, 183], "{hook}");
+        let handler = format!("{}.simulation", hook.path_segment());
+        let message = told(&world);
+        assert!(
+            message.contains(&format!("handler {handler:?}: answered Failure: the disk is full")),
+            "{message}"
+        );
+        assert!(message.ends_with("; tried again after 1m"), "{message}");
+        extension.pass(hook);
+        world.run_until("the upgrade is done", LONG, is_reconciled).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_a_failing_hook_holds_is_tried_again_at_growing_intervals() {
+    let extension = SimulatedExtension::new();
+    let mut world = world(&extension).await;
+    extension.fail(Hook::BeforeClusterDelete, Some("still in use"));
+    world.delete::<Cluster>(&key("c1")).await.unwrap();
+    pass(&mut world, 100).await;
+    assert_eq!(times(&extension, Hook::BeforeClusterDelete), [0, 1, 3, 7, 15, 31, 63]);
+    assert!(told(&world).contains("still in use; tried again after 1m"), "{}", told(&world));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_hook_holds_a_cluster_for_longer_than_an_hour_without_being_asked_again() {
+    let extension = SimulatedExtension::new();
+    let mut world = world(&extension).await;
+    extension.block(Hook::BeforeClusterUpgrade, u32::MAX, 2_147_483_647, "never");
+    upgrade(&world).await;
+    pass(&mut world, 2 * 3600 + 60).await;
+    assert_eq!(times(&extension, Hook::BeforeClusterUpgrade), [0, 3600, 7200]);
+    let expected = "BeforeClusterUpgrade (beforeclusterupgrade.simulation): never; \
+                    asked for 2147483647s, asked again after 1h";
+    assert!(told(&world).contains(expected), "{}", told(&world));
+    extension.pass(Hook::BeforeClusterUpgrade);
+    world.run_until("the upgrade is done", LONG, is_reconciled).await.unwrap();
+}
+
+/// Edits that make hooks be called at once.
+async fn edit(world: &World, which: usize) {
+    let annotation =
+        |value: Option<&str>| json!({"metadata": {"annotations": {"example.com/approved": value}}});
+    match which {
+        0 => {
+            world.patch::<Cluster>(&key("c1"), annotation(Some("yes"))).await.unwrap();
+        }
+        1 => {
+            world.patch::<Cluster>(&key("c1"), annotation(None)).await.unwrap();
+        }
+        2 => {
+            let network =
+                json!({"spec": {"topology": {"controlPlane": {"metadata": {"labels": {"a": "b"}}}}}});
+            world.patch::<Cluster>(&key("c1"), network).await.unwrap();
+        }
+        _ => {
+            let settings = json!({"spec": {"settings": {"mode": "lenient"}}});
+            let name = windlass_runtime::ObjectKey::new("", "simulation");
+            world.patch::<ExtensionConfig>(&name, settings).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_asks_a_hook_again_at_once_that_holds_or_fails() {
+    for fails in [false, true] {
+        let extension = SimulatedExtension::new();
+        let mut world = world(&extension).await;
+        let hook = Hook::BeforeClusterUpgrade;
+        if fails {
+            extension.fail(hook, Some("no"));
+        } else {
+            extension.block(hook, u32::MAX, 3000, "not yet");
+        }
+        upgrade(&world).await;
+        // A failing hook is at its slowest by then, and everything that controllers write is written.
+        pass(&mut world, 130).await;
+        for which in 0..4 {
+            let before = count(&extension, hook);
+            edit(&world, which).await;
+            pass(&mut world, 1).await;
+            let asked = count(&extension, hook) - before;
+            assert!(
+                (1..=2).contains(&asked),
+                "edit {which} of a hook that fails: {fails}, asked {asked} times"
+            );
+            if !fails {
+                pass(&mut world, 60).await;
+                assert_eq!(count(&extension, hook), before + asked, "and not again before its time");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_controllers_write_asks_no_hook_again() {
+    let extension = SimulatedExtension::new();
+    let mut world = world(&extension).await;
+    extension.block(Hook::AfterControlPlaneUpgrade, u32::MAX, 3000, "not yet");
+    upgrade(&world).await;
+    let holds = |world: &World| told(world).contains("AfterControlPlaneUpgrade");
+    world.run_until("it holds", LONG, holds).await.unwrap();
+    let clusters: Api<Cluster> = Api::namespaced(world.client().clone(), "default");
+    let status = Patch::Merge(json!({"status": {"phase": "Failed"}}));
+    clusters.patch_status("c1", &PatchParams::default(), &status).await.unwrap();
+    let own = json!({"metadata": {"annotations": {"upgrade.windlass.dev/waiting-on": "x"}}});
+    world.patch::<Cluster>(&key("c1"), own).await.unwrap();
+    pass(&mut world, 2900).await;
+    assert_eq!(count(&extension, Hook::AfterControlPlaneUpgrade), 1);
+}
