@@ -29,7 +29,7 @@ async fn a_kubeconfig_for_another_user_gets_in_and_may_do_what_roles_say() {
     let (code, said) = run(&["show"]);
     assert!(code == 2 && said.contains("has no credentials"), "{code} {said}");
 
-    let server = Server::start(here);
+    let mut server = Server::start(here);
     let (code, said) = run(&["show"]);
     assert!(code == 0 && said.contains("ca ") && said.contains("admin"), "{code} {said}");
     assert!(!said.contains("4096-"), "{said}");
@@ -61,7 +61,7 @@ async fn a_kubeconfig_for_another_user_gets_in_and_may_do_what_roles_say() {
     assert_eq!(body["status"]["userInfo"]["username"], "eve");
     assert_eq!(body["status"]["userInfo"]["groups"][0], "dev");
     assert_eq!(connection.ask("GET", CONFIG_MAPS, &Value::Null).await.unwrap().0, 403);
-    drop(server);
+    server.kill();
 
     let (code, said) = run(&["rotate", "--ca"]);
     assert!(code == 0 && said.contains("A new authority"), "{code} {said}");

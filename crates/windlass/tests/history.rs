@@ -228,7 +228,7 @@ impl History {
         for read in self.operations.iter().filter(|operation| operation.action == Action::Read) {
             let known = acknowledged(read.object, read.began);
             match &read.outcome {
-                Outcome::Seen { value, revision } => {
+                Outcome::Seen { revision, .. } => {
                     if *revision < known {
                         return Err(format!("{read:?} is older than {known}, which was acknowledged before"));
                     }
