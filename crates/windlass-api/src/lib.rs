@@ -51,6 +51,7 @@ pub mod names;
 pub mod object;
 #[cfg(feature = "resources")]
 pub mod openapi;
+mod printable;
 pub mod runtime;
 
 pub use crate::go_duration::{GoDuration, GoDurationError};
@@ -58,3 +59,4 @@ pub use crate::handler_name::{HandlerName, RegisteredName};
 pub use crate::hooks::{Hook, HookRequest, HookResponse, HookType};
 pub use crate::kind::AnyObject;
 pub use crate::object::Object;
+pub use crate::printable::printable;

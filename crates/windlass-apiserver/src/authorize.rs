@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Method};
+use http::Method;
 use serde_json::Value;
 
 use crate::api::{Failure, Query, ResourcePath, Route, Subject};
@@ -93,6 +93,31 @@ pub(crate) fn resource(
     if is_question || allows(server, identity, &wish) {
         return Ok(());
     }
+    Err(refusal(identity, &wish))
+}
+
+/// Checks that a write that turns out to create an object may do so. The verb of the request is another one: an
+/// update or an apply.
+pub(crate) fn creation(
+    server: &Arc<Inner>,
+    identity: &Identity,
+    resource: &Resource,
+    namespace: &str,
+    name: &str,
+) -> Result<(), Failure> {
+    let wish = Wish {
+        verb: "create",
+        group: &resource.group,
+        resource: &resource.plural,
+        namespace,
+        name,
+        ..Wish::default()
+    };
+    if allows(server, identity, &wish) { Ok(()) } else { Err(refusal(identity, &wish)) }
+}
+
+/// The answer to a user that may not do something with a resource.
+pub(crate) fn refusal(identity: &Identity, wish: &Wish<'_>) -> Failure {
     let place = match wish.namespace {
         "" => "at the cluster scope".to_owned(),
         namespace => format!("in the namespace {namespace:?}"),
@@ -102,36 +127,10 @@ pub(crate) fn resource(
         subresource => format!("{}/{subresource}", wish.resource),
     };
     let why = format!(
-        "User {:?} cannot {verb} resource {resource:?} in API group {:?} {place}",
-        identity.username, wish.group
+        "User {:?} cannot {} resource {resource:?} in API group {:?} {place}",
+        identity.username, wish.verb, wish.group
     );
-    Err(Failure::forbidden(Subject { group: wish.group, kind: wish.resource, name: wish.name }, &why))
-}
-
-/// The user that a request acts for: the one that makes it, or an impersonated one if that is allowed.
-pub(crate) fn impersonate(
-    server: &Arc<Inner>,
-    identity: &Identity,
-    headers: &HeaderMap,
-) -> Result<Option<Identity>, Failure> {
-    let texts = |name: &str| -> Vec<String> {
-        let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
-        values.map(str::to_owned).collect()
-    };
-    let (users, groups) = (texts("impersonate-user"), texts("impersonate-group"));
-    let Some(user) = users.into_iter().next() else { return Ok(None) };
-    let wishes = std::iter::once(("users", &user)).chain(groups.iter().map(|group| ("groups", group)));
-    for (resource, name) in wishes {
-        let wish = Wish { verb: "impersonate", resource, name, ..Wish::default() };
-        if !allows(server, identity, &wish) {
-            let why = format!(
-                "User {:?} cannot impersonate resource {resource:?} in API group \"\" at the cluster scope",
-                identity.username
-            );
-            return Err(Failure::forbidden(Subject { group: "", kind: resource, name }, &why));
-        }
-    }
-    Ok(Some(Identity::user(&user, groups)))
+    Failure::forbidden(Subject { group: wish.group, kind: wish.resource, name: wish.name }, &why)
 }
 
 /// Keeps users from giving out rights: only administrators and those who may `escalate` write roles, only

@@ -12,7 +12,7 @@ use crate::identity::Identity;
 use crate::response::Reply;
 use crate::stored::meta;
 use crate::time;
-use crate::tokens::{API, Grant};
+use crate::tokens::{API, Bound, Grant};
 use crate::verbs::Call;
 
 /// Answers a review.
@@ -23,7 +23,7 @@ pub(crate) async fn answer(call: &Call, body: &Bytes) -> Result<Reply, Failure> 
     review["status"] = match call.resource.kind.as_str() {
         "SelfSubjectReview" => {
             review["metadata"]["creationTimestamp"] = time::stamp(call.server.clock.now()).into();
-            json!({"userInfo": user_info(&call.identity)})
+            json!({"userInfo": call.identity.user_info()})
         }
         "TokenReview" => token_review(call, &spec),
         "SelfSubjectAccessReview" => access(call, &call.identity, &spec),
@@ -39,14 +39,6 @@ pub(crate) async fn answer(call: &Call, body: &Bytes) -> Result<Reply, Failure> 
     Ok(reply)
 }
 
-fn user_info(identity: &Identity) -> Value {
-    let mut info = json!({"username": identity.username, "groups": identity.groups});
-    if !identity.uid.is_empty() {
-        info["uid"] = identity.uid.as_str().into();
-    }
-    info
-}
-
 /// The audiences that a request names, or that of this API.
 fn audiences(spec: &Value) -> Vec<String> {
     let named = spec["audiences"].as_array().into_iter().flatten();
@@ -58,7 +50,7 @@ fn token_review(call: &Call, spec: &Value) -> Value {
     let token = spec["token"].as_str().unwrap_or_default();
     match call.server.verify_token(token, &audiences(spec)) {
         Some((identity, audiences)) => {
-            json!({"authenticated": true, "user": user_info(&identity), "audiences": audiences})
+            json!({"authenticated": true, "user": identity.user_info(), "audiences": audiences})
         }
         None => {
             json!({"user": {}, "error": "the token is not one that this server has issued, or it has expired"})
@@ -73,6 +65,7 @@ fn subject(spec: &Value) -> Identity {
         username: spec["user"].as_str().unwrap_or_default().to_owned(),
         uid: spec["uid"].as_str().unwrap_or_default().to_owned(),
         groups: groups.collect(),
+        ..Identity::default()
     }
 }
 
@@ -119,9 +112,10 @@ pub(crate) async fn issue_token(call: &Call, body: &Bytes) -> Result<Reply, Fail
     let asked = request["spec"]["expirationSeconds"].as_u64().unwrap_or(3600);
     let lifetime = Duration::from_secs(asked.clamp(LIFETIME.0, LIFETIME.1));
     let subject = format!("system:serviceaccount:{}:{}", call.namespace, call.name());
-    let now = call.server.clock.now();
+    let now = call.server.token_time();
     let audiences = audiences(&request["spec"]);
-    let grant = Grant { subject: &subject, uid: &meta(&account).uid, audiences: &audiences };
+    let bound = bound_object(call, &request["spec"])?;
+    let grant = Grant { subject: &subject, uid: &meta(&account).uid, audiences: &audiences, bound };
     let (token, end) = call.server.token_key.issue(&grant, now, lifetime);
     request["spec"]["audiences"] = audiences.as_slice().into();
     request["kind"] = "TokenRequest".into();
@@ -131,4 +125,36 @@ pub(crate) async fn issue_token(call: &Call, body: &Bytes) -> Result<Reply, Fail
     request["spec"]["expirationSeconds"] = lifetime.as_secs().into();
     request["status"] = json!({"token": token, "expirationTimestamp": time::stamp(end)});
     Ok(Reply::json(StatusCode::CREATED, canonical(&request, Layout::KindFirst)))
+}
+
+/// The object that a token shall be bound to, as it is now. It ends with that object.
+fn bound_object(call: &Call, spec: &Value) -> Result<Option<Bound>, Failure> {
+    let reference = &spec["boundObjectRef"];
+    if reference.is_null() {
+        return Ok(None);
+    }
+    let text = |name: &str| reference[name].as_str().unwrap_or_default();
+    let plural = match (text("apiVersion"), text("kind")) {
+        ("v1", "Pod") => "pods",
+        ("v1", "Secret") => "secrets",
+        ("v1", "Node") => "nodes",
+        (version, kind) => {
+            let detail = format!("cannot bind a token to an object of type {version:?}, kind {kind:?}");
+            return Err(Failure::bad_request(detail));
+        }
+    };
+    let resource = call.registry.get("", "v1", plural).ok_or(Failure::NoSuchPath)?;
+    let namespace = if resource.namespaced { call.namespace.as_str() } else { "" };
+    let subject = resource.subject(text("name"));
+    let key = resource.key(namespace, text("name")).map_err(|_| Failure::not_found(subject))?;
+    let object = call.server.store.get(&key).ok_or_else(|| Failure::not_found(subject))?;
+    let uid = &meta(&object).uid;
+    if !text("uid").is_empty() && text("uid") != *uid {
+        let why = format!(
+            "the UID in the bound object reference ({}) does not match the UID in record",
+            text("uid")
+        );
+        return Err(Failure::conflict(subject, &why));
+    }
+    Ok(Some(Bound { resource: plural.to_owned(), name: text("name").to_owned(), uid: uid.clone() }))
 }

@@ -1,26 +1,28 @@
 //! The server: a store, what it holds, and the service that answers requests about it.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
-use tokio::sync::{Semaphore, watch};
+use jiff::Timestamp;
+use tokio::sync::watch;
+use tokio::time::Instant;
 use windlass_clock::Clock;
 use windlass_random::{Randomness, name_suffix, uuid};
 use windlass_store as store;
 
 use crate::admission::Admission;
 use crate::api::Failure;
+use crate::budget::{Budgets, Origin};
 use crate::controllers;
 use crate::identity::Identity;
 use crate::openapi;
 use crate::registry::{Conversions, ConvertFn, Registry, Resource};
 use crate::service::Service;
 use crate::stored::meta;
-use crate::tokens::{API, TokenKey};
+use crate::tokens::{API, TokenKey, Verified};
 use crate::webhook::{self, Directory, ServiceResolver};
 
 /// How to run a server.
@@ -106,7 +108,8 @@ impl Options {
 pub struct Limits {
     /// The longest body of a request, in bytes.
     pub body: usize,
-    /// How many requests, watches not counted, are worked on at the same time.
+    /// How many requests, watches not counted, are worked on at the same time. Clients in this process have as many
+    /// again, and so for the bounds below.
     pub requests: usize,
     /// How many requests, watches not counted, one user may have under way, also while their bodies arrive.
     pub requests_per_user: usize,
@@ -114,6 +117,10 @@ pub struct Limits {
     pub body_patience: Duration,
     /// How many watches one user may have.
     pub watches_per_user: usize,
+    /// How many bytes of answers may be kept for clients that have not taken them yet.
+    pub answer_bytes: u64,
+    /// The same for one user.
+    pub answer_bytes_per_user: u64,
 }
 
 impl Default for Limits {
@@ -126,6 +133,8 @@ impl Default for Limits {
             requests_per_user: 300,
             body_patience: Duration::from_secs(60),
             watches_per_user: 2000,
+            answer_bytes: 256 << 20,
+            answer_bytes_per_user: 64 << 20,
         }
     }
 }
@@ -144,13 +153,12 @@ pub(crate) struct Inner {
     registry: ArcSwap<Registry>,
     rebuild: Mutex<()>,
     pub(crate) clock: Clock,
+    started: (Instant, Timestamp),
     pub(crate) randomness: Randomness,
     pub(crate) limits: Limits,
     pub(crate) admission: Vec<Arc<dyn Admission>>,
     conversions: Conversions,
-    pub(crate) watches: Mutex<BTreeMap<String, usize>>,
-    pub(crate) requests: Arc<Semaphore>,
-    users: Mutex<BTreeMap<String, Arc<Semaphore>>>,
+    pub(crate) budgets: Budgets,
     pub(crate) stopped: watch::Sender<bool>,
     pub(crate) token_key: TokenKey,
     pub(crate) ca_bundle: String,
@@ -185,14 +193,13 @@ impl ApiServer {
             store,
             registry: ArcSwap::from_pointee(Registry::new()),
             rebuild: Mutex::new(()),
+            started: (Instant::now(), options.clock.now()),
             clock: options.clock,
             randomness: Randomness::new(options.seed),
             limits: options.limits,
             admission: options.admission,
             conversions: options.conversions,
-            watches: Mutex::new(BTreeMap::new()),
-            requests: Arc::new(Semaphore::new(options.limits.requests)),
-            users: Mutex::new(BTreeMap::new()),
+            budgets: Budgets::new(&options.limits),
             stopped: watch::channel(false).0,
             token_key: TokenKey::new(token_key),
             ca_bundle: options.ca_bundle,
@@ -207,14 +214,20 @@ impl ApiServer {
         Ok(Self { inner, _running: running })
     }
 
-    /// A service that acts as cluster admin, for `kube::Client::new`.
+    /// A service that acts as cluster admin, for `kube::Client::new` in this process. What it may take is counted
+    /// apart from what clients take that connect from outside, so that those cannot stop controllers.
     pub fn service(&self) -> Service {
-        self.service_for(Identity::admin())
+        Service::new(self.clone(), Identity::admin(), Origin::Process)
     }
 
-    /// A service that acts for a user.
+    /// A service that acts for a user outside of this process.
     pub fn service_for(&self, identity: Identity) -> Service {
-        Service::new(self.clone(), identity)
+        Service::new(self.clone(), identity, Origin::Network)
+    }
+
+    /// How many bytes of answers are kept for clients outside of this process that have not taken them yet.
+    pub fn answer_bytes(&self) -> u64 {
+        self.inner.budgets.of(Origin::Network).answer_bytes()
     }
 
     /// The store.
@@ -245,24 +258,30 @@ pub(crate) fn secret() -> Result<[u8; 32], Failure> {
 }
 
 impl Inner {
-    /// Who a token of a service account is for, if it is good and the account is still there.
-    pub(crate) fn verify_token(&self, token: &str, audiences: &[String]) -> Option<(Identity, Vec<String>)> {
-        let (identity, audiences) = self.token_key.verify(token, self.clock.now(), audiences)?;
-        let (namespace, name) = identity.username.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-        let key = self.registry().get("", "v1", "serviceaccounts")?.key(namespace, name).ok()?;
-        let account = self.store.get(&key)?;
-        (meta(&account).uid == identity.uid).then_some((identity, audiences))
+    /// The time by which tokens are issued and expire. It does not go back while the server runs: otherwise a clock
+    /// that is set back would make every token good for as much longer.
+    pub(crate) fn token_time(&self) -> Timestamp {
+        let (instant, time) = self.started;
+        let passed = time.checked_add(instant.elapsed()).unwrap_or(Timestamp::MAX);
+        self.clock.now().max(passed)
     }
 
-    /// The places of one user. There are as many users as there are credentials and service accounts.
-    pub(crate) fn places_of(&self, user: &str) -> Arc<Semaphore> {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(places) = users.get(user) {
-            return Arc::clone(places);
+    /// Who a token of a service account is for, if it is good and the account is still there.
+    pub(crate) fn verify_token(&self, token: &str, audiences: &[String]) -> Option<(Identity, Vec<String>)> {
+        let Verified { identity, audiences, bound } =
+            self.token_key.verify(token, self.token_time(), audiences)?;
+        let (namespace, name) = Identity::service_account(&identity.username)?;
+        let is_there = |resource: &str, name: &str, uid: &str| {
+            let resource = self.registry().get("", "v1", resource).cloned()?;
+            let namespace = if resource.namespaced { namespace } else { "" };
+            let object = self.store.get(&resource.key(namespace, name).ok()?)?;
+            (meta(&object).uid == uid).then_some(())
+        };
+        is_there("serviceaccounts", name, &identity.uid)?;
+        if let Some(bound) = &bound {
+            is_there(&bound.resource, &bound.name, &bound.uid)?;
         }
-        let places = Arc::new(Semaphore::new(self.limits.requests_per_user));
-        users.insert(user.to_owned(), Arc::clone(&places));
-        places
+        Some((identity, audiences))
     }
 
     /// The resources as they are now.

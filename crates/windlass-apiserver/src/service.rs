@@ -5,26 +5,23 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, USER_AGENT};
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::api::{Accept, Failure, Query, ResourcePath, Route};
+use crate::budget::Origin;
 use crate::identity::Identity;
+use crate::impersonate::impersonate;
 use crate::registry::Resource;
 use crate::response::{Body, Reply, failure_response};
 use crate::server::ApiServer;
 use crate::verbs::Call;
 use crate::{authorize, discovery, openapi};
-
-/// How long a request waits for its turn when there are too many.
-const PLACE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Answers requests in the name of one user. Cheap to clone.
 ///
@@ -33,11 +30,20 @@ const PLACE_PATIENCE: Duration = Duration::from_secs(10);
 pub struct Service {
     server: ApiServer,
     identity: Identity,
+    client: Client,
+}
+
+/// Whose budget a request is counted in: that of the client itself, also when it acts for another user.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    pub(crate) origin: Origin,
+    pub(crate) user: String,
 }
 
 impl Service {
-    pub(crate) fn new(server: ApiServer, identity: Identity) -> Self {
-        Self { server, identity }
+    pub(crate) fn new(server: ApiServer, identity: Identity, origin: Origin) -> Self {
+        let client = Client { origin, user: identity.username.clone() };
+        Self { server, identity, client }
     }
 
     /// Answers one request.
@@ -46,7 +52,8 @@ impl Service {
         B: http_body::Body<Data = Bytes> + Send,
         B::Error: std::fmt::Display,
     {
-        let pretty = is_for_people(request.headers(), request.uri().query());
+        let asked = request.uri().query().and_then(|query| Query::parse(query).ok()?.pretty);
+        let pretty = is_for_people(request.headers(), asked);
         match self.try_answer(request).await {
             Ok(reply) if pretty => reply.pretty().into_response(),
             Ok(reply) => reply.into_response(),
@@ -61,8 +68,8 @@ impl Service {
     {
         let (parts, body) = request.into_parts();
         let route = Route::parse(parts.uri.path());
-        if let Some(other) = authorize::impersonate(self.server.inner(), &self.identity, &parts.headers)? {
-            let service = Self { server: self.server.clone(), identity: other };
+        if let Some(other) = impersonate(self.server.inner(), &self.identity, &parts.headers)? {
+            let service = Self { identity: other, ..self.clone() };
             return service.dispatch(route, parts, body).await;
         }
         self.dispatch(route, parts, body).await
@@ -84,14 +91,17 @@ impl Service {
         let call = self.call(path, query, parts.headers)?;
         let is_watch = watch && (call.name.is_none() || !call.query.watch);
         let limits = self.server.inner().limits;
-        let own = self.server.inner().places_of(&self.identity.username);
-        let _own = if is_watch { None } else { Some(place(own).await?) };
+        let budget = Arc::clone(self.server.inner().budgets.of(self.client.origin));
+        let own = if is_watch { None } else { Some(budget.place_of(&self.client.user).await?) };
         // Read before a place among all is taken: a slow sender takes only its own.
         let body = timeout(limits.body_patience, read(body, &call.headers, limits.body)).await;
         let body = body.map_err(|_| Failure::bad_request("the body did not arrive in time"))??;
-        let all = Arc::clone(&self.server.inner().requests);
-        let _all = if is_watch { None } else { Some(place(all).await?) };
-        call.run(&parts.method, is_watch, body).await
+        let turn = if is_watch { None } else { Some(budget.turn().await?) };
+        let mut reply = call.run(&parts.method, is_watch, body).await?;
+        drop(turn);
+        // A client that does not read its answers keeps its own places, and bytes of a bounded number.
+        reply.body.hold(budget.answer(&self.client.user, reply.body.kept())?, own);
+        Ok(reply)
     }
 
     fn call(&self, path: ResourcePath, query: Query, headers: HeaderMap) -> Result<Call, Failure> {
@@ -115,6 +125,7 @@ impl Service {
             query,
             headers,
             identity: self.identity.clone(),
+            client: self.client.clone(),
             view,
         })
     }
@@ -127,6 +138,11 @@ impl Service {
         let registry = self.server.inner().registry();
         let accept = Accept::of(headers);
         match route {
+            // A server that cannot write lives, but is not ready.
+            Route::Health if uri.path().starts_with("/readyz") => match self.server.store().failure() {
+                Some(reason) => Err(Failure::unavailable(format!("the store cannot write: {reason}"))),
+                None => Ok(Reply::text("ok")),
+            },
             Route::Health => Ok(Reply::text("ok")),
             Route::Version => Ok(Reply::json(StatusCode::OK, discovery::version())),
             Route::Root => Ok(Reply::json(StatusCode::OK, discovery::root(&registry))),
@@ -139,15 +155,6 @@ impl Service {
             }
             Route::Resource(_) | Route::Unknown => Err(Failure::NoSuchPath),
         }
-    }
-}
-
-/// A place among the requests that are worked on. A watch lasts long and does little: those are counted
-/// elsewhere.
-async fn place(places: Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Failure> {
-    match timeout(PLACE_PATIENCE, places.acquire_owned()).await {
-        Ok(Ok(place)) => Ok(place),
-        _ => Err(Failure::too_many_requests("too many requests, please try again later")),
     }
 }
 
@@ -190,12 +197,9 @@ where
 }
 
 /// Whether a person reads the answer with curl or a browser.
-fn is_for_people(headers: &HeaderMap, query: Option<&str>) -> bool {
-    if let Some(pretty) = query.and_then(|query| Query::parse(query).ok()).and_then(|query| query.pretty) {
-        return pretty;
-    }
+pub(crate) fn is_for_people(headers: &HeaderMap, pretty: Option<bool>) -> bool {
     let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
-    ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| agent.starts_with(tool))
+    pretty.unwrap_or_else(|| ["curl", "Wget", "Mozilla/5.0"].iter().any(|tool| agent.starts_with(tool)))
 }
 
 impl<B> tower_service::Service<Request<B>> for Service

@@ -111,6 +111,11 @@ impl Table<'_> {
         }
     }
 
+    /// What is before and after the rows of the table.
+    pub(crate) fn around_rows(&self, list_meta: &Value) -> (String, String) {
+        around_rows(list_meta, &self.columns())
+    }
+
     /// The whole table.
     pub(crate) fn document(&self, list_meta: Value, rows: Vec<Value>) -> Bytes {
         document(list_meta, Some(self.columns()), rows)
@@ -131,16 +136,16 @@ fn whole(value: &Value) -> Value {
 }
 
 fn document(list_meta: Value, columns: Option<Value>, rows: Vec<Value>) -> Bytes {
-    let parts = [
-        br#"{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":"#.to_vec(),
-        list_meta.to_string().into_bytes(),
-        br#","columnDefinitions":"#.to_vec(),
-        columns.unwrap_or_default().to_string().into_bytes(),
-        br#","rows":"#.to_vec(),
-        Value::from(rows).to_string().into_bytes(),
-        b"}".to_vec(),
-    ];
-    parts.concat().into()
+    let (head, tail) = around_rows(&list_meta, &columns.unwrap_or_default());
+    let rows: Vec<String> = rows.iter().map(Value::to_string).collect();
+    [head, rows.join(","), tail].concat().into()
+}
+
+fn around_rows(list_meta: &Value, columns: &Value) -> (String, String) {
+    let head = format!(
+        r#"{{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{list_meta},"columnDefinitions":{columns},"rows":["#
+    );
+    (head, "]}".to_owned())
 }
 
 /// Only the metadata of an object.

@@ -22,6 +22,27 @@ pub(crate) struct Claims {
     pub(crate) aud: Vec<String>,
     pub(crate) iat: u64,
     pub(crate) exp: u64,
+    /// The object without which the token is good for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) bound: Option<Bound>,
+}
+
+/// The object that a token is bound to: it must be there, and be the same one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Bound {
+    /// The resource in the core group: `pods`, `secrets` or `nodes`.
+    pub(crate) resource: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+}
+
+/// A token that is ours and still good.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Verified {
+    pub(crate) identity: Identity,
+    /// Which of the audiences it was made for.
+    pub(crate) audiences: Vec<String>,
+    pub(crate) bound: Option<Bound>,
 }
 
 /// Whom a token is for, and where it is good.
@@ -29,6 +50,7 @@ pub(crate) struct Grant<'a> {
     pub(crate) subject: &'a str,
     pub(crate) uid: &'a str,
     pub(crate) audiences: &'a [String],
+    pub(crate) bound: Option<Bound>,
 }
 
 /// The audience of tokens that are meant for this API.
@@ -50,6 +72,7 @@ impl TokenKey {
             aud: grant.audiences.to_vec(),
             iat: seconds(now),
             exp: seconds(end),
+            bound: grant.bound.clone(),
         };
         let claims = serde_json::to_vec(&claims).unwrap_or_default();
         let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(HEADER), URL_SAFE_NO_PAD.encode(claims));
@@ -57,13 +80,9 @@ impl TokenKey {
         (format!("{signed}.{signature}"), end)
     }
 
-    /// Who a token is for, if it is ours and still good, and which of the audiences it was made for.
-    pub(crate) fn verify(
-        &self,
-        token: &str,
-        now: Timestamp,
-        audiences: &[String],
-    ) -> Option<(Identity, Vec<String>)> {
+    /// What a token says, if it is ours and still good. Whether the object that it is bound to is there, the
+    /// caller finds out.
+    pub(crate) fn verify(&self, token: &str, now: Timestamp, audiences: &[String]) -> Option<Verified> {
         let (signed, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
         if !same(&signature, &hmac(&self.0, signed.as_bytes())) {
@@ -79,11 +98,10 @@ impl TokenKey {
         if audiences.is_empty() {
             return None;
         }
-        let namespace = claims.sub.strip_prefix("system:serviceaccount:")?.split(':').next()?;
-        let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
-        let mut identity = Identity::user(&claims.sub, groups);
+        let (namespace, _) = Identity::service_account(&claims.sub)?;
+        let mut identity = Identity::user(&claims.sub, Identity::groups_of_service_accounts(namespace));
         identity.uid = claims.uid;
-        Some((identity, audiences))
+        Some(Verified { identity, audiences, bound: claims.bound })
     }
 }
 
@@ -133,10 +151,11 @@ mod tests {
         let key = TokenKey::new([7; 32]);
         let now = Timestamp::from_second(1_000_000).unwrap();
         let here = [API.to_owned()];
-        let grant = Grant { subject: "system:serviceaccount:ns:robot", uid: "u1", audiences: &here };
+        let grant =
+            Grant { subject: "system:serviceaccount:ns:robot", uid: "u1", audiences: &here, bound: None };
         let (token, end) = key.issue(&grant, now, Duration::from_secs(600));
-        let (identity, audiences) = key.verify(&token, now, &here).unwrap();
-        assert_eq!(audiences, here);
+        let Verified { identity, audiences, bound } = key.verify(&token, now, &here).unwrap();
+        assert_eq!((audiences.as_slice(), bound), (here.as_slice(), None));
         assert_eq!(key.verify(&token, now, &["elsewhere".to_owned()]), None);
         assert_eq!(identity.username, "system:serviceaccount:ns:robot");
         assert!(identity.groups.contains(&"system:serviceaccounts:ns".to_owned()));

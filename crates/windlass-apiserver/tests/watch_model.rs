@@ -18,18 +18,6 @@ const HISTORY: History = History { events_per_resource: 6, bytes: usize::MAX };
 
 const NAMESPACES: [&str; 2] = ["default", "kube-public"];
 
-/// Xorshift: the same series on every machine.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as usize % bound
-    }
-}
-
 /// One state of an object.
 #[derive(Debug, Clone, PartialEq)]
 struct State {
@@ -115,12 +103,12 @@ impl World {
     }
 
     /// Creates, changes or deletes one of a few objects, of a kind that no controller writes.
-    async fn write(&mut self, random: &mut Random) {
-        let object = (random.below(2), format!("m{}", random.below(4)));
+    async fn write(&mut self, random: &mut fastrand::Rng) {
+        let object = (random.usize(..2), format!("m{}", random.usize(..4)));
         let collection = format!("/api/v1/namespaces/{}/limitranges", NAMESPACES[object.0]);
         let path = format!("{collection}/{}", object.1);
         let before = self.objects.get(&object).cloned();
-        let state = State { red: random.below(2) == 0, count: self.changes.len() };
+        let state = State { red: random.usize(..2) == 0, count: self.changes.len() };
         let content = json!({
             "metadata": {
                 "name": object.1,
@@ -129,7 +117,7 @@ impl World {
         });
         let (revision, after) = match &before {
             None => (revision(&self.json(Method::POST, &collection, &content).await), Some(state)),
-            Some(_) if random.below(4) == 0 => {
+            Some(_) if random.usize(..4) == 0 => {
                 self.json(Method::DELETE, &path, &Value::Null).await;
                 // This is the only writer: the deletion is the last change.
                 (self.server.as_ref().unwrap().store().revision(), None)
@@ -160,18 +148,18 @@ struct Watcher {
 
 impl Watcher {
     /// Starts at a revision in the past, or now with everything that is there.
-    async fn start(world: &mut World, random: &mut Random) -> Self {
+    async fn start(world: &mut World, random: &mut fastrand::Rng) -> Self {
         let mut watcher = Self {
-            namespace: [None, Some(0), Some(1)][random.below(3)],
-            only_red: random.below(2) == 0,
+            namespace: [None, Some(0), Some(1)][random.usize(..3)],
+            only_red: random.usize(..2) == 0,
             position: 0,
             stream: None,
             unread: Vec::new(),
         };
-        if random.below(3) == 0 || world.changes.is_empty() {
+        if random.usize(..3) == 0 || world.changes.is_empty() {
             watcher.start_full(world).await;
         } else {
-            let back = random.below(12).min(world.changes.len() - 1);
+            let back = random.usize(..12).min(world.changes.len() - 1);
             watcher.position = world.changes[world.changes.len() - 1 - back].revision;
         }
         watcher
@@ -294,28 +282,28 @@ fn told(event: &Value) -> Told {
 async fn every_watcher_sees_every_change_once_and_in_order_or_is_told_that_it_is_too_late() {
     let (mut told, mut too_late, mut restarts) = (0, 0, 0);
     for seed in 1..=8 {
-        let mut random = Random(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
+        let mut random = fastrand::Rng::with_seed(seed);
         let mut world = World::new().await;
         let mut watchers: Vec<Watcher> = Vec::new();
         for _ in 0..250 {
-            match random.below(20) {
+            match random.usize(..20) {
                 0..9 => world.write(&mut random).await,
                 9..11 if watchers.len() < 8 => watchers.push(Watcher::start(&mut world, &mut random).await),
                 11 if !watchers.is_empty() => {
                     // A client that comes back, from where it was.
-                    let at = random.below(watchers.len());
+                    let at = random.usize(..watchers.len());
                     watchers[at].stream = None;
                 }
-                12 if random.below(3) == 0 && !watchers.is_empty() => {
-                    let at = random.below(watchers.len());
+                12 if random.usize(..3) == 0 && !watchers.is_empty() => {
+                    let at = random.usize(..watchers.len());
                     watchers.swap_remove(at);
                 }
-                13 if random.below(6) == 0 => {
+                13 if random.usize(..6) == 0 => {
                     world.restart().await;
                     restarts += 1;
                 }
                 _ if !watchers.is_empty() => {
-                    let (at, most) = (random.below(watchers.len()), 1 + random.below(6));
+                    let (at, most) = (random.usize(..watchers.len()), 1 + random.usize(..6));
                     watchers[at].read(&mut world, most).await;
                 }
                 _ => {}

@@ -140,7 +140,13 @@ impl Embedded {
         self.problem.as_ref()
     }
 
-    /// Writes a kubeconfig of the administrator, for the owner's eyes only.
+    /// Adds names and addresses that clients know the API by, for its certificate.
+    pub fn add_names(&self, names: impl IntoIterator<Item = String>) {
+        self.credentials.add_names(names);
+    }
+
+    /// Writes a kubeconfig of the administrator, for the owner's eyes only. It is written again when its certificate
+    /// is renewed.
     ///
     /// # Errors
     ///

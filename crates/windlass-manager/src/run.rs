@@ -123,7 +123,7 @@ fn run_until<'a>(
 
         let mut at = Listening { diagnostics: None, webhooks: None };
         if let Some(address) = options.diagnostics {
-            let (bound, task) = diagnostics(address, &manager, &hooks).await?;
+            let (bound, task) = diagnostics(address, &manager, &hooks, || Ok(())).await?;
             at.diagnostics = Some(bound);
             tasks.push(task);
         }
@@ -182,10 +182,12 @@ pub(crate) async fn diagnostics(
     address: SocketAddr,
     manager: &Manager,
     hooks: &HookClient,
+    writable: impl Fn() -> Result<(), String> + Send + Sync + 'static,
 ) -> Result<(SocketAddr, Task), RunError> {
     let (listener, bound) = listen(address).await?;
     let (metrics, watched) = (PlaneMetrics::new(manager, hooks.metrics()), manager.clone());
-    let diagnostics = Diagnostics::new(move || is_current(&watched), move || metrics.render());
+    let ready = move || writable().and_then(|()| is_current(&watched));
+    let diagnostics = Diagnostics::new(ready, move || metrics.render());
     Ok((bound, Task(tokio::spawn(serve_diagnostics(listener, diagnostics)).abort_handle())))
 }
 

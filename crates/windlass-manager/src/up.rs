@@ -40,6 +40,8 @@ pub struct UpOptions {
     pub has_admission: bool,
     /// Where `/healthz`, `/readyz` and `/metrics` are answered.
     pub diagnostics: Option<SocketAddr>,
+    /// Names and addresses that clients know the API by, besides those of this machine.
+    pub names: Vec<String>,
     /// What all chance comes from; left out, another in every process.
     pub seed: Option<u64>,
     /// The slowest pace that a controller may take; left out, each has its own.
@@ -57,6 +59,7 @@ impl UpOptions {
             has_dev_provider: true,
             has_admission: true,
             diagnostics: None,
+            names: Vec::new(),
             seed: None,
             longest_pace: None,
         }
@@ -103,6 +106,7 @@ impl Up {
         let admission = options.has_admission.then(EmbeddedAdmission::new);
         // Data first: a second process on the same directory is told so, and not that the address is taken.
         let embedded = Embedded::open(&options.data, admission.as_ref()).await?;
+        embedded.add_names(options.names);
         let (listener, url) = Embedded::listen(options.listen).await?;
         install(embedded.server(), windlass_api::crds::manifests()).await?;
         if let Some(path) = &options.kubeconfig {
@@ -124,7 +128,14 @@ impl Up {
         let plane = Plane { client, hooks: hooks.clone(), provider };
         plane.register_selected(&manager, &options.controllers);
         let diagnostics = match options.diagnostics {
-            Some(address) => Some(diagnostics(address, &manager, &hooks).await?),
+            Some(address) => {
+                let store = embedded.server().store().clone();
+                let writable = move || match store.failure() {
+                    Some(reason) => Err(format!("the store cannot write: {reason}")),
+                    None => Ok(()),
+                };
+                Some(diagnostics(address, &manager, &hooks, writable).await?)
+            }
             None => None,
         };
         let running = manager.start();

@@ -52,12 +52,12 @@ pub struct Restored {
     pub revision: u64,
 }
 
-/// What a restore does with a store that is there already.
+/// What a restore does with a store that is there already, and a backup with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// It is left alone and the restore refused.
+    /// It is left alone, and the restore or the backup refused.
     Refuse,
-    /// It is replaced, and kept in the directory as `objects.db.replaced`, in the place of what an
+    /// It is replaced. A store is kept in the directory as `objects.db.replaced`, in the place of what an
     /// earlier restore left there.
     Replace,
 }
@@ -107,26 +107,45 @@ impl<W: Write> Write for Hashing<W> {
 }
 
 /// Writes a backup beside `file`, syncs it, and gives it its name.
-pub(crate) fn write_file(snapshot: &Snapshot, file: &Path) -> Result<Backup, BackupError> {
+pub(crate) fn write_file(
+    snapshot: &Snapshot,
+    file: &Path,
+    existing: Existing,
+) -> Result<Backup, BackupError> {
+    // Said before anything is written; what comes in between is noticed in the end.
+    if existing == Existing::Refuse && file.symlink_metadata().is_ok() {
+        return Err(BackupError::Exists { file: file.to_owned() });
+    }
     // Two backups to one file may be under way at the same time.
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}-{}.tmp", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
     let temporary = file.with_file_name(name);
-    let written = write_and_rename(snapshot, &temporary, file);
-    if written.is_err() {
-        // The failure that is reported is the first.
-        let _ = remove_if_there(&temporary);
-    }
+    let written = write_and_name(snapshot, &temporary, file, existing);
+    // It is there after a failure, and if it was given its name beside its old one. The failure that is reported
+    // is the first.
+    let _ = remove_if_there(&temporary);
     written
 }
 
-fn write_and_rename(snapshot: &Snapshot, temporary: &Path, file: &Path) -> Result<Backup, BackupError> {
+fn write_and_name(
+    snapshot: &Snapshot,
+    temporary: &Path,
+    file: &Path,
+    existing: Existing,
+) -> Result<Backup, BackupError> {
     let out = private_file().truncate(true).open(temporary).map_err(IoError::when("create", temporary))?;
     let mut out = BufWriter::new(out);
     let backup = snapshot.write_backup(&mut out).map_err(IoError::when("write", temporary))?;
     out.get_ref().sync_all().map_err(IoError::when("sync", temporary))?;
-    fs::rename(temporary, file).map_err(IoError::when("rename", temporary))?;
+    match existing {
+        Existing::Replace => fs::rename(temporary, file).map_err(IoError::when("rename", temporary))?,
+        // Unlike a rename, a link never takes the place of a file.
+        Existing::Refuse => fs::hard_link(temporary, file).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => BackupError::Exists { file: file.to_owned() },
+            _ => IoError::when("name", temporary)(error).into(),
+        })?,
+    }
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
     sync_dir(parent.unwrap_or(Path::new(".")))?;
     Ok(backup)

@@ -12,11 +12,13 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::backends::FileBackend;
 
 use crate::backend::redb::Redb;
-use crate::backend::storage::{Body, FORMAT, HEADER_LEN, Header, Overlay, header};
+use crate::backend::storage::{Body, FORMAT, HEADER_LEN, Header, Overlay, Syncing, header};
 use crate::backend::{Backend, BackendError, Contents};
 use crate::error::{IoError, OpenError};
 use crate::pending::Batch;
@@ -160,11 +162,11 @@ impl DataDir {
         if self.is_wasteful(&contents.state)? {
             self.create(&contents.state, contents.lag)?;
         }
-        let path = self.file();
-        let file = private_file().create(false).open(&path).map_err(IoError::when("open", &path))?;
-        let open = || Redb::open(Body(FileBackend::new(file)?));
-        let redb = open().map_err(|error| refused(&path, error))?;
-        Ok((Disk { redb, dir: self }, contents))
+        let mut disk = Disk { redb: None, dir: self, sync_failed: Arc::default() };
+        if let Err(error) = disk.reopen() {
+            return Err(disk.refused(error));
+        }
+        Ok((disk, contents))
     }
 
     fn is_wasteful(&self, state: &State) -> Result<bool, OpenError> {
@@ -184,10 +186,13 @@ impl Drop for DataDir {
     }
 }
 
-/// An open store file. The directory is unlocked after the file is closed: fields drop in order.
+/// The store file of a data directory.
 pub(crate) struct Disk {
-    redb: Redb,
+    /// Absent only while it is opened again.
+    redb: Option<Redb>,
     dir: DataDir,
+    /// Whether a sync has failed: what is on the disk is not known then.
+    sync_failed: Arc<AtomicBool>,
 }
 
 impl Disk {
@@ -195,15 +200,35 @@ impl Disk {
     pub(crate) fn refused(&self, error: BackendError) -> OpenError {
         refused(&self.dir.file(), error)
     }
+
+    /// Opens the file, after closing it if it is open: redb does not go on after a failure.
+    fn reopen(&mut self) -> Result<&mut Redb, BackendError> {
+        self.redb = None;
+        let file = private_file().create(false).open(self.dir.file())?;
+        let failed = Arc::clone(&self.sync_failed);
+        let storage = Syncing { inner: FileBackend::new(file)?, failed };
+        Ok(self.redb.insert(Redb::open(Body(storage))?))
+    }
+
+    fn redb(&mut self) -> Result<&mut Redb, BackendError> {
+        match self.redb.is_some() {
+            true => self.redb.as_mut().ok_or_else(|| io::Error::other("the file is not open").into()),
+            false => self.reopen(),
+        }
+    }
 }
 
 impl Backend for Disk {
-    fn load(&self) -> Result<Contents, BackendError> {
-        self.redb.load()
+    fn commit(&mut self, batch: &Batch) -> Result<(), BackendError> {
+        self.redb()?.commit(batch)
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), BackendError> {
-        self.redb.commit(batch)
+    fn recover(&mut self) -> Result<u64, BackendError> {
+        if self.sync_failed.load(Ordering::Acquire) {
+            let reason = "a sync failed, so what is on the disk is known only after a restart";
+            return Err(BackendError::Damaged(reason.to_owned()));
+        }
+        Ok(self.reopen()?.position()?.0)
     }
 }
 

@@ -139,11 +139,12 @@ pub enum CommitError {
     /// The store was closed before the transaction had its turn. Nothing was written.
     #[error("the store is closed")]
     Closed,
-    /// The disk failed. Whether this transaction will be there after a restart is not known; what was
-    /// acknowledged before it will be. The store takes no more writes until it is opened again.
-    #[error("the store takes no more writes: {reason}")]
+    /// The disk failed. Whether this transaction was or will be committed is not known; what was acknowledged
+    /// before it was. The store takes writes again when the disk does, except after a failed sync or a bug: then
+    /// it has to be opened again.
+    #[error("the store cannot write: {reason}")]
     Failed {
-        /// The first failure.
+        /// What the disk said.
         reason: Arc<str>,
     },
 }
@@ -193,6 +194,12 @@ pub enum BackupError {
     /// The system refused.
     #[error(transparent)]
     Io(#[from] IoError),
+    /// There is a file of this name, and the caller did not ask to replace it.
+    #[error("{} exists already", file.display())]
+    Exists {
+        /// The file.
+        file: PathBuf,
+    },
     /// The runtime stopped while the backup was being written.
     #[error("the backup was interrupted by the end of the process")]
     Interrupted,

@@ -1,8 +1,9 @@
 //! What readers see: the objects and the recent events, always of the same revision.
 
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use arc_swap::ArcSwap;
+use tokio::sync::Notify;
 
 use crate::error::SnapshotError;
 use crate::key::Scope;
@@ -15,24 +16,74 @@ use crate::stats::Counters;
 pub(crate) struct Published {
     state: ArcSwap<State>,
     log: RwLock<Log>,
-    failure: OnceLock<Arc<str>>,
+    failure: RwLock<Option<Failure>>,
+    failed: Notify,
     pub(crate) counters: Counters,
+}
+
+/// Why nothing is written.
+struct Failure {
+    reason: Arc<str>,
+    for_good: bool,
 }
 
 impl Published {
     pub(crate) fn new(state: State, history: History) -> Self {
         let log = RwLock::new(Log::new(history, state.revision));
-        let (failure, counters) = (OnceLock::new(), Counters::default());
-        Self { state: ArcSwap::from_pointee(state), log, failure, counters }
+        let (failure, counters) = (RwLock::new(None), Counters::default());
+        Self { state: ArcSwap::from_pointee(state), log, failure, failed: Notify::new(), counters }
     }
 
-    /// Why there will be no more commits. The first reason stays.
+    /// Why nothing can be written at the moment.
     pub(crate) fn failure(&self) -> Option<Arc<str>> {
-        self.failure.get().cloned()
+        let failure = self.failure.read().unwrap_or_else(PoisonError::into_inner);
+        failure.as_ref().map(|failure| Arc::clone(&failure.reason))
     }
 
+    /// Whether nothing can be written until the store is opened again.
+    pub(crate) fn has_failed_for_good(&self) -> bool {
+        let failure = self.failure.read().unwrap_or_else(PoisonError::into_inner);
+        failure.as_ref().is_some_and(|failure| failure.for_good)
+    }
+
+    /// Nothing can be written until the disk is better.
     pub(crate) fn fail(&self, reason: &str) {
-        let _ = self.failure.set(reason.into());
+        self.fail_with(reason, false);
+    }
+
+    /// Nothing can be written until the store is opened again. The first reason stays.
+    pub(crate) fn fail_for_good(&self, reason: &str) {
+        self.fail_with(reason, true);
+    }
+
+    fn fail_with(&self, reason: &str, for_good: bool) {
+        let mut failure = self.failure.write().unwrap_or_else(PoisonError::into_inner);
+        if failure.as_ref().is_some_and(|failure| failure.for_good) {
+            return;
+        }
+        if failure.as_ref().is_none_or(|failure| for_good || *failure.reason != *reason) {
+            tracing::error!(reason, for_good, "the store cannot write");
+        }
+        *failure = Some(Failure { reason: reason.into(), for_good });
+        drop(failure);
+        self.failed.notify_waiters();
+    }
+
+    /// Ends when nothing can be written.
+    pub(crate) async fn until_failure(&self) {
+        loop {
+            let failed = self.failed.notified();
+            if self.failure().is_some() {
+                return;
+            }
+            failed.await;
+        }
+    }
+
+    /// Something can be written again.
+    pub(crate) fn recover(&self) {
+        tracing::info!("the store can write again");
+        *self.failure.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     pub(crate) fn state(&self) -> Arc<State> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::backend::Backend;
-use crate::backup::{self, Backup};
+use crate::backup::{self, Backup, Existing};
 use crate::data_dir::{DataDir, Disk};
 use crate::error::{BackupError, CommitError, Expired, OpenError, SnapshotError};
 use crate::key::{Key, Scope};
@@ -202,8 +202,18 @@ impl Store {
     /// Writes a backup of the store as it is now to `file`, in the place of what is there, while the
     /// store goes on. The file appears complete and synced, or not at all.
     pub async fn backup(&self, file: impl AsRef<Path>) -> Result<Backup, BackupError> {
+        self.backup_unless(file, Existing::Replace).await
+    }
+
+    /// The same, and says what becomes of a file that is there.
+    pub async fn backup_unless(
+        &self,
+        file: impl AsRef<Path>,
+        existing: Existing,
+    ) -> Result<Backup, BackupError> {
         let (snapshot, file) = (self.snapshot(), file.as_ref().to_owned());
-        let written = tokio::task::spawn_blocking(move || backup::write_file(&snapshot, &file)).await;
+        let write = move || backup::write_file(&snapshot, &file, existing);
+        let written = tokio::task::spawn_blocking(write).await;
         written.map_err(|_| BackupError::Interrupted)?
     }
 
@@ -221,7 +231,7 @@ impl Store {
         self.inner.writer.close().await
     }
 
-    /// Why the store takes no more writes, if the disk has failed.
+    /// Why the store cannot write at the moment, if the disk has failed.
     pub fn failure(&self) -> Option<Arc<str>> {
         self.inner.published.failure()
     }

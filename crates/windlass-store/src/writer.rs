@@ -9,16 +9,19 @@
 //! A batch is whatever has queued up while the disk was busy. Only where commits take long does it wait,
 //! for a fraction of that time, for those who were just answered: see [`Patience`].
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, oneshot, watch};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, BackendError};
 use crate::error::{CommitError, IoError};
 use crate::pending::{Batch, Pending};
 use crate::published::Published;
@@ -116,11 +119,18 @@ impl Writer {
         transaction.validate()?;
         match &self.mode {
             Mode::InMemory(turn) => self.apply(turn, transaction, |_| Ok(())),
+            // What is not on the disk yet must not become more while nothing gets there.
+            Mode::Relaxed { .. } if self.published.failure().is_some() => Err(self.failed()),
             Mode::Relaxed { turn, unsynced, room, .. } => {
                 let changes = transaction.changes() as u32;
-                let Ok(taken) = room.acquire_many(changes).await else {
-                    return Err(self.failed());
-                };
+                // Room that is not made any more is not waited for.
+                let (mut taken, mut failed) =
+                    (pin!(room.acquire_many(changes)), pin!(self.published.until_failure()));
+                let taken = poll_fn(|context| match taken.as_mut().poll(context) {
+                    Poll::Ready(taken) => Poll::Ready(taken.ok()),
+                    Poll::Pending => failed.as_mut().poll(context).map(|()| None),
+                });
+                let Some(taken) = taken.await else { return Err(self.failed()) };
                 self.apply(turn, transaction, |batch| {
                     let waiting = &self.published.counters.unsynced;
                     waiting.fetch_add(u64::from(changes), Ordering::Relaxed);
@@ -226,7 +236,7 @@ impl Thread {
         let run = move || {
             // Whatever happens, every watcher and every caller that waits for the end must hear of it.
             if catch_unwind(AssertUnwindSafe(write)).is_err() {
-                published.fail("the writer panicked");
+                published.fail_for_good("the writer panicked");
             }
             published.log_mut().close();
             drop(stopping);
@@ -239,7 +249,7 @@ impl Thread {
     }
 }
 
-/// Commits a batch, and remembers if that failed: a backend that has failed is not used again.
+/// Commits a batch, and remembers if that failed: then [`Repair`] has to be tried first.
 fn commit(published: &Published, backend: &mut impl Backend, batch: &Batch) -> bool {
     if published.failure().is_some() {
         return false;
@@ -247,9 +257,55 @@ fn commit(published: &Published, backend: &mut impl Backend, batch: &Batch) -> b
     match catch_unwind(AssertUnwindSafe(|| backend.commit(batch))) {
         Ok(Ok(())) => return true,
         Ok(Err(error)) => published.fail(&error.to_string()),
-        Err(_) => published.fail("the storage engine panicked"),
+        Err(_) => published.fail_for_good("the storage engine panicked"),
     }
     false
+}
+
+/// Getting back to work after a failure of the disk.
+struct Repair {
+    tried: Instant,
+}
+
+impl Repair {
+    /// How long it waits before it tries again: opening the file again reads some of it.
+    const EVERY: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_secs(1) };
+
+    /// The revision that is on the disk, if it can be written to again.
+    fn attempt(&mut self, published: &Published, backend: &mut impl Backend) -> Option<u64> {
+        if published.has_failed_for_good() || self.tried.elapsed() < Self::EVERY {
+            return None;
+        }
+        let recovered = catch_unwind(AssertUnwindSafe(|| backend.recover()));
+        self.tried = Instant::now();
+        match recovered {
+            Ok(Ok(revision)) => return Some(revision),
+            Ok(Err(BackendError::Io(error))) => published.fail(&error.to_string()),
+            Ok(Err(error)) => published.fail_for_good(&error.to_string()),
+            Err(_) => published.fail_for_good("the storage engine panicked"),
+        }
+        None
+    }
+}
+
+/// Gets back to work. What was in doubt is published if it turns out to be on the disk.
+fn recover(
+    published: &Published,
+    backend: &mut impl Backend,
+    repair: &mut Repair,
+    doubtful: &mut Option<Pending>,
+) {
+    let Some(found) = repair.attempt(published, backend) else { return };
+    let known = published.state().revision;
+    match doubtful.take() {
+        Some(pending) if found == pending.batch.revision => published.publish(pending),
+        _ if found == known => {}
+        _ => {
+            let reason = format!("the disk has revision {found} after a failure, and not {known}");
+            return published.fail_for_good(&reason);
+        }
+    }
+    published.recover();
 }
 
 /// Runs until the queue is closed and empty.
@@ -257,18 +313,30 @@ fn write_synced(published: &Published, mut backend: impl Backend, requests: &Rec
     let mut queued = Vec::new();
     let mut patience = Patience::default();
     let mut trust = Trust::default();
+    let mut repair = Repair { tried: Instant::now() };
+    // What a failed commit may have written nevertheless.
+    let mut doubtful = None;
     loop {
         let waiting = queued.len();
-        let Some(batch) = gather(std::mem::take(&mut queued), requests, patience) else { return };
+        let is_broken = published.failure().is_some() && !published.has_failed_for_good();
+        let idle = is_broken.then_some(Repair::EVERY.max(Duration::from_millis(10)));
+        let Some(batch) = gather(std::mem::take(&mut queued), requests, patience, idle) else { return };
+        if is_broken {
+            recover(published, &mut backend, &mut repair, &mut doubtful);
+        }
         let transactions = batch.len();
         trust.learn(patience, waiting, transactions);
         let mut pending = Pending::after((*published.state()).clone());
         let answers: Vec<_> =
             batch.into_iter().map(|request| (request.answer, pending.apply(request.transaction))).collect();
         let began = Instant::now();
-        if !pending.is_empty() && commit(published, &mut backend, &pending.batch) {
-            published.counters.synced(transactions);
-            published.publish(pending);
+        if !pending.is_empty() {
+            if commit(published, &mut backend, &pending.batch) {
+                published.counters.synced(transactions);
+                published.publish(pending);
+            } else if doubtful.is_none() {
+                doubtful = Some(pending);
+            }
         }
         let took = began.elapsed();
         // Taken before any caller is answered: these are other callers than those that are about to ask again.
@@ -287,10 +355,23 @@ fn write_synced(published: &Published, mut backend: impl Backend, requests: &Rec
     }
 }
 
-/// The next batch: what has queued up, and what joins it in time. `None` if there will be no more.
-fn gather(mut batch: Vec<Request>, requests: &Receiver<Request>, patience: Patience) -> Option<Vec<Request>> {
+/// The next batch: what has queued up, and what joins it in time. `None` if there will be no more. With `idle`, an
+/// empty one if nothing comes for so long.
+fn gather(
+    mut batch: Vec<Request>,
+    requests: &Receiver<Request>,
+    patience: Patience,
+    idle: Option<Duration>,
+) -> Option<Vec<Request>> {
     if batch.is_empty() {
-        batch.push(requests.recv().ok()?);
+        batch.push(match idle {
+            None => requests.recv().ok()?,
+            Some(idle) => match requests.recv_timeout(idle) {
+                Ok(request) => request,
+                Err(RecvTimeoutError::Timeout) => return Some(batch),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            },
+        });
     }
     let mut bytes: usize = batch.iter().map(|request| request.transaction.bytes()).sum();
     let end = Instant::now() + patience.wait;
@@ -368,6 +449,7 @@ fn write_relaxed(
     mut backend: impl Backend,
     batches: &Receiver<Unsynced>,
 ) {
+    let mut repair = Repair { tried: Instant::now() };
     while let Ok(mut next) = batches.recv() {
         let mut transactions = 1;
         while next.batch.objects.len() < BATCH_TRANSACTIONS {
@@ -377,13 +459,30 @@ fn write_relaxed(
             transactions += 1;
         }
         next.batch.lag = u64::from(RELAXED_LAG);
-        if commit(published, &mut backend, &next.batch) {
-            published.counters.synced(transactions);
-            published.counters.unsynced.fetch_sub(u64::from(next.room), Ordering::Relaxed);
-            room.add_permits(next.room as usize);
-        } else {
-            room.close();
+        while !commit(published, &mut backend, &next.batch) {
+            if published.has_failed_for_good() {
+                break;
+            }
+            // What was acknowledged is kept until there is room for it, or the store is closed.
+            match batches.recv_timeout(Repair::EVERY.max(Duration::from_millis(10))) {
+                Ok(more) => {
+                    next.batch.merge(more.batch);
+                    next.room += more.room;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if repair.attempt(published, &mut backend).is_some() {
+                published.recover();
+            }
         }
+        if published.failure().is_some() {
+            room.close();
+            continue;
+        }
+        published.counters.synced(transactions);
+        published.counters.unsynced.fetch_sub(u64::from(next.room), Ordering::Relaxed);
+        room.add_permits(next.room as usize);
     }
     // Closed in order: no revision was acknowledged beyond what is on the disk.
     let closing = Batch { revision: published.state().revision, ..Batch::default() };

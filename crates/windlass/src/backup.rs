@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use windlass_apiserver::serve::Home;
-use windlass_store::{Existing, restore};
+use windlass_apiserver::serve::{Home, HomeBackupError};
+use windlass_store::{BackupError, Existing, restore};
 
 use crate::exit::Failure;
 use crate::output;
@@ -22,6 +22,9 @@ Examples:
 pub(crate) struct BackupCommand {
     /// File to write
     file: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    overwrite: bool,
     /// Data directory; left out, windlass below the user's data directory
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -49,7 +52,14 @@ pub(crate) struct RestoreCommand {
 
 pub(crate) async fn backup(command: BackupCommand) -> Result<(), Failure> {
     let home = Home::new(data_dir(command.data_dir.as_deref())?);
-    let backup = home.backup(&command.file).await.map_err(|error| Failure::Failed(error.to_string()))?;
+    let existing = if command.overwrite { Existing::Replace } else { Existing::Refuse };
+    let backup = home.backup(&command.file, existing).await;
+    let backup = backup.map_err(|error| match error {
+        HomeBackupError::Backup(BackupError::Exists { .. }) => {
+            Failure::Refused(format!("{error}\n--overwrite replaces it"))
+        }
+        error => Failure::Failed(error.to_string()),
+    })?;
     output::print(&format!(
         "Backed up {} objects at revision {} into {} ({} bytes).\n",
         backup.objects,

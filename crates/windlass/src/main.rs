@@ -2,6 +2,7 @@
 
 mod backup;
 mod crds;
+mod credentials;
 mod demo;
 mod describe;
 mod exit;
@@ -49,6 +50,7 @@ enum Command {
     Extension(extension::ExtensionCommand),
     Serve(serve::ServeCommand),
     Crds(crds::CrdsCommand),
+    Credentials(credentials::CredentialsCommand),
     Backup(backup::BackupCommand),
     Restore(backup::RestoreCommand),
 }
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Extension(command) => extension::run(command),
         Command::Serve(command) => runtime::on_all_cores(serve::run(command)),
         Command::Crds(command) => crds::run(&command),
+        Command::Credentials(command) => credentials::run(&command),
         Command::Backup(command) => runtime::on_one_thread(backup::backup(command)),
         Command::Restore(command) => backup::restored(&command),
     };

@@ -21,7 +21,7 @@ mod wellformed;
 #[cfg(test)]
 mod tests;
 
-pub use cel::{Condition, ConditionError, Rules};
+pub use cel::{Condition, ConditionError, RuleBudget, Rules};
 pub(crate) use format::{rfc3339, to_rfc3339};
 pub use meta::{MetadataError, check_metadata};
 pub use pattern::{Pattern, PatternError};

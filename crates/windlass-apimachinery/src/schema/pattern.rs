@@ -2,7 +2,11 @@
 
 use std::fmt;
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
+
+/// How large a compiled pattern may be: a few bytes of `x{1000}` inside of each other become megabytes, and take
+/// as long to make.
+const MAX_COMPILED: usize = 1 << 20;
 
 /// A compiled `pattern`, with the text it was written as.
 #[derive(Clone)]
@@ -19,8 +23,10 @@ pub struct PatternError(String);
 impl Pattern {
     /// Compiles an RE2 expression.
     pub fn new(source: &str) -> Result<Self, PatternError> {
-        let regex =
-            Regex::new(&from_re2(source)).map_err(|error| PatternError(one_line(&error.to_string())))?;
+        let regex = RegexBuilder::new(&from_re2(source))
+            .size_limit(MAX_COMPILED)
+            .build()
+            .map_err(|error| PatternError(one_line(&error.to_string())))?;
         Ok(Pattern { source: source.to_owned(), regex })
     }
 

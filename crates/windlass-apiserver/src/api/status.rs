@@ -1,8 +1,11 @@
 //! Every error body, in one place, with the words that clients know.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use windlass_api::printable;
 
 use crate::machinery::{Cause, cause};
 
@@ -111,7 +114,26 @@ impl std::fmt::Display for Subject<'_> {
 }
 
 impl Status {
+    /// What clients sent is in messages and names, and people see both in their terminals.
     fn failure(code: u16, reason: &'static str, message: String, details: Option<Details>) -> Self {
+        let clean = |text: String| {
+            let escaped = match printable(&text) {
+                Cow::Owned(escaped) => Some(escaped),
+                Cow::Borrowed(_) => None,
+            };
+            escaped.unwrap_or(text)
+        };
+        let message = clean(message);
+        let details = details.map(|mut details| {
+            details.name = clean(details.name);
+            let causes = details.causes.into_iter().map(|cause| StatusCause {
+                message: clean(cause.message),
+                field: clean(cause.field),
+                ..cause
+            });
+            details.causes = causes.collect();
+            details
+        });
         Self { status: "Failure", message, reason, details, code, ..Self::success(None) }
     }
 

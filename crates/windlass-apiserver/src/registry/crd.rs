@@ -149,8 +149,11 @@ fn compile(schema: &Value, path: &str) -> Result<ObjectSchema, Vec<Cause>> {
         return Ok(compiled.clone());
     }
     let schema = Arc::new(Schema::from_crd(schema, path)?);
-    let compiled = ObjectSchema { rules: Rules::compile(&schema, path)?, schema };
-    // With a path it was only checked, and messages would tell where in its CRD a rule is.
+    // With a path it is only checked, and messages would tell where in its CRD a rule is. Without, it was
+    // accepted before, and is served even if it would be refused now.
+    let rules =
+        if path.is_empty() { Rules::compile_accepted(&schema)? } else { Rules::compile(&schema, path)? };
+    let compiled = ObjectSchema { rules, schema };
     if path.is_empty() {
         let mut kept = known();
         if kept.len() >= KEEP_COMPILED {

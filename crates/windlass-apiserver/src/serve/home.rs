@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
-use windlass_store::{Backup, BackupError, OpenError, Store};
+use windlass_store::{Backup, BackupError, Existing, OpenError, Store};
 
 /// Longest request on the control socket: a path.
 const MAX_REQUEST: u64 = 64 * 1024;
@@ -82,23 +82,26 @@ impl Home {
     /// # Errors
     ///
     /// When there is no store, it cannot be read, or the file cannot be written.
-    pub async fn backup(&self, file: &Path) -> Result<Backup, HomeBackupError> {
+    pub async fn backup(&self, file: &Path, existing: Existing) -> Result<Backup, HomeBackupError> {
         // The server has a working directory of its own.
         let file = std::path::absolute(file).map_err(HomeBackupError::Path)?;
         if !self.store().is_dir() {
             return Err(HomeBackupError::NoStore { directory: self.0.clone() });
         }
+        if existing == Existing::Refuse && file.symlink_metadata().is_ok() {
+            return Err(BackupError::Exists { file }.into());
+        }
         match Store::open(self.store(), &windlass_store::Options::new()) {
-            Ok(store) => Ok(store.backup(&file).await?),
-            Err(OpenError::InUse { .. }) => self.ask_server(&file).await,
+            Ok(store) => Ok(store.backup_unless(&file, existing).await?),
+            Err(OpenError::InUse { .. }) => self.ask_server(&file, existing).await,
             Err(error) => Err(error.into()),
         }
     }
 
-    async fn ask_server(&self, file: &Path) -> Result<Backup, HomeBackupError> {
+    async fn ask_server(&self, file: &Path, existing: Existing) -> Result<Backup, HomeBackupError> {
         let silent = |source| HomeBackupError::Silent { directory: self.0.clone(), source };
         let mut stream = UnixStream::connect(self.socket()).await.map_err(silent)?;
-        let request = Request { backup: file.to_owned() };
+        let request = Request { backup: file.to_owned(), overwrite: existing == Existing::Replace };
         let line = serde_json::to_string(&request).map_err(|error| silent(error.into()))?;
         stream.write_all(format!("{line}\n").as_bytes()).await.map_err(silent)?;
         let mut text = String::new();
@@ -160,6 +163,14 @@ pub enum HomeBackupError {
 #[derive(Serialize, Deserialize)]
 struct Request {
     backup: PathBuf,
+    #[serde(default)]
+    overwrite: bool,
+}
+
+impl Request {
+    fn existing(&self) -> Existing {
+        if self.overwrite { Existing::Replace } else { Existing::Refuse }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -175,7 +186,7 @@ async fn answer(stream: UnixStream, store: &Store) -> io::Result<()> {
     BufReader::new(read.take(MAX_REQUEST)).read_line(&mut line).await?;
     let answer = match serde_json::from_str::<Request>(&line) {
         Err(error) => Answer::Error(format!("not a request: {error}")),
-        Ok(request) => match store.backup(&request.backup).await {
+        Ok(request) => match store.backup_unless(&request.backup, request.existing()).await {
             Ok(Backup { revision, objects, bytes }) => Answer::Written { revision, objects, bytes },
             Err(error) => Answer::Error(error.to_string()),
         },
@@ -186,7 +197,7 @@ async fn answer(stream: UnixStream, store: &Store) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use windlass_store::{Existing, Expect, Key, Options, Resource, restore};
+    use windlass_store::{Expect, Key, Options, Resource, restore};
 
     use super::*;
 
@@ -202,14 +213,17 @@ mod tests {
         let store = Store::open(home.store(), &Options::new()).unwrap();
         store.put(key(), Expect::Absent, "{}").await.unwrap();
         let control = home.control(store.clone()).unwrap();
-        let first = home.backup(&running).await.unwrap();
+        let first = home.backup(&running, Existing::Refuse).await.unwrap();
         drop(control);
         store.close().await.unwrap();
         drop(store);
-        let second = home.backup(&stopped).await.unwrap();
+        let second = home.backup(&stopped, Existing::Refuse).await.unwrap();
         assert_eq!((first.revision, first.objects), (1, 1));
         assert_eq!(first, second);
         assert_eq!(std::fs::read(running).unwrap(), std::fs::read(&stopped).unwrap());
+        let again = home.backup(&stopped, Existing::Refuse).await.unwrap_err();
+        assert!(again.to_string().ends_with("exists already"), "{again}");
+        assert_eq!(home.backup(&stopped, Existing::Replace).await.unwrap(), second);
 
         let other = Home::new(directory.path().join("other"));
         restore(&stopped, other.store(), Existing::Refuse).unwrap();

@@ -1,13 +1,16 @@
 //! The API over HTTPS.
 
+mod authority;
+mod certificate;
 mod credentials;
+mod descriptors;
 mod home;
 mod stall;
+mod visit;
 
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,17 +23,18 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::CryptoProvider;
 use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-pub use credentials::{Credentials, CredentialsError};
+use certificate::ServerCertificate;
+pub use credentials::{CertificateDescription, Credentials, CredentialsError};
 pub use home::{Control, Home, HomeBackupError};
 
 use crate::api::Failure;
@@ -39,6 +43,10 @@ use crate::response::{Body, failure_response};
 use crate::server::ApiServer;
 use crate::tokens::same;
 use stall::Impatient;
+use visit::{End, Leave, Visit, Visits};
+
+/// How often it is looked whether certificates end soon. They are renewed months before.
+const RENEWAL: Duration = Duration::from_secs(3600);
 
 /// How long requests may take to end once the server stops.
 const GRACE: Duration = Duration::from_secs(10);
@@ -46,15 +54,17 @@ const GRACE: Duration = Duration::from_secs(10);
 /// What clients may take before they have said who they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// How many connections there may be. Each costs memory.
+    /// How many connections there may be, if the process may open so many files. Each costs memory. A quarter is
+    /// for clients that have not said who they are; when there are more, the oldest of those are closed.
     pub connections: usize,
     /// How many requests one connection may have under way.
     pub streams: u32,
     /// The longest head of a request, in bytes.
     pub head: u32,
-    /// How long a client may take to agree on how to encrypt, and to send the head of a request.
+    /// How long a client may take to agree on how to encrypt, and to send the head of a request. How long one that
+    /// has not said who it is may ask for nothing.
     pub patience: Duration,
-    /// How long a client may take to accept the next byte of an answer.
+    /// How long a client may take to accept the next byte of an answer, be it of the connection or of one stream.
     pub stall: Duration,
 }
 
@@ -114,29 +124,52 @@ fn serve_until<'a>(
     credentials: Arc<Credentials>,
 ) -> BoxFuture<'a, Result<(), ServeError>> {
     Box::pin(async move {
-        let tls = acceptor(&credentials, listener.local_addr()?.ip())?;
-        let connections = Arc::new(Semaphore::new(bounds.connections));
+        let provider = Arc::new(default_provider());
+        let certificate = ServerCertificate::new(&credentials, listener.local_addr()?.ip(), &provider)?;
+        let tls = acceptor(&credentials, Arc::clone(&certificate), provider)?;
+        let mut renewal = tokio::time::interval(RENEWAL);
+        let visits = Visits::new(descriptors::connections(bounds.connections));
         let graceful = GracefulShutdown::new();
+        let mut out_of_descriptors = false;
         loop {
             let accepted = tokio::select! {
                 () = &mut shutdown => break,
+                _ = renewal.tick() => {
+                    match certificate.renew() {
+                        Ok(true) => tracing::info!("certificates were renewed"),
+                        Ok(false) => {}
+                        Err(error) => tracing::warn!(%error, "certificates cannot be renewed"),
+                    }
+                    continue;
+                }
                 accepted = listener.accept() => accepted,
             };
             let stream = match accepted {
                 Ok((stream, _)) => stream,
-                Err(_) => {
+                Err(error) => {
                     // Out of file descriptors, most likely: others must end first.
+                    if !std::mem::replace(&mut out_of_descriptors, true) {
+                        tracing::warn!(%error, "connections cannot be accepted");
+                    }
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             };
-            let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else { continue };
+            out_of_descriptors = false;
+            let visit = visits.enter();
             let gate = Gate { server: server.clone(), credentials: Arc::clone(&credentials) };
             let watcher = graceful.watcher();
             let tls = tls.clone();
             tokio::spawn(async move {
-                let _permit = permit;
-                connection(stream, tls, gate, bounds, watcher).await;
+                let _leave = Leave(Arc::clone(&visit));
+                tokio::select! {
+                    () = connection(stream, tls, gate, bounds, watcher, &visit) => {}
+                    end = visit.end(bounds.patience, bounds.stall) => {
+                        if end == End::Stalled {
+                            tracing::info!("a connection is closed: its client does not read an answer");
+                        }
+                    }
+                }
             });
         }
         drop(listener);
@@ -153,6 +186,7 @@ async fn connection(
     gate: Gate,
     bounds: Bounds,
     watcher: hyper_util::server::graceful::Watcher,
+    visit: &Arc<Visit>,
 ) {
     // Small answers should not wait for each other.
     let _ = stream.set_nodelay(true);
@@ -162,9 +196,18 @@ async fn connection(
     };
     let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let by_certificate = certificate.and_then(|certificate| subject(certificate));
+    if by_certificate.is_some() && !visit.is_known() {
+        return;
+    }
+    let visit = Arc::clone(visit);
     let service = service_fn(move |request| {
-        let (gate, by_certificate) = (gate.clone(), by_certificate.clone());
-        async move { Ok::<_, Infallible>(gate.answer(request, by_certificate).await) }
+        let (gate, by_certificate, visit) = (gate.clone(), by_certificate.clone(), Arc::clone(&visit));
+        async move {
+            let _request = visit.request();
+            let mut answer = gate.answer(request, by_certificate, &visit).await;
+            visit.answer(answer.body_mut());
+            Ok::<_, Infallible>(answer)
+        }
     });
     let mut builder = Builder::new(TokioExecutor::new());
     builder
@@ -184,26 +227,25 @@ async fn connection(
     let _ = watcher.watch(connection.into_owned()).await;
 }
 
-fn acceptor(credentials: &Credentials, host: IpAddr) -> Result<TlsAcceptor, ServeError> {
+fn acceptor(
+    credentials: &Credentials,
+    certificate: Arc<ServerCertificate>,
+    provider: Arc<CryptoProvider>,
+) -> Result<TlsAcceptor, ServeError> {
     let tls = |error: &dyn std::fmt::Display| ServeError::Tls(error.to_string());
     let mut roots = RootCertStore::empty();
     let ca =
         CertificateDer::from_pem_slice(credentials.ca_bundle().as_bytes()).map_err(|error| tls(&error))?;
     roots.add(ca).map_err(|error| tls(&error))?;
-    let provider = Arc::new(default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
         .allow_unauthenticated()
         .build()
         .map_err(|error| tls(&error))?;
-    let (certificate, key) = credentials.server(&[host])?;
-    let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).map_err(|error| tls(&error))?;
-    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|error| tls(&error))?;
     let mut config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| tls(&error))?
         .with_client_cert_verifier(verifier)
-        .with_single_cert(vec![certificate], key)
-        .map_err(|error| tls(&error))?;
+        .with_cert_resolver(certificate);
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
@@ -225,8 +267,17 @@ struct Gate {
 }
 
 impl Gate {
-    async fn answer(&self, request: Request<Incoming>, by_certificate: Option<Identity>) -> Response<Body> {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        by_certificate: Option<Identity>,
+        visit: &Visit,
+    ) -> Response<Body> {
         match self.identify(request.headers(), by_certificate) {
+            Ok(identity) if identity.is_known() && !visit.is_known() => failure_response(
+                Failure::too_many_requests("too many connections, please try again later"),
+                false,
+            ),
             Ok(identity) => self.server.service_for(identity).answer(request).await,
             Err(failure) => failure_response(failure, false),
         }

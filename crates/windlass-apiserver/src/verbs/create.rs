@@ -37,6 +37,11 @@ impl Call {
         Ok(reply)
     }
 
+    /// Refuses an update or an apply that would create its object if the user may only change those that are there.
+    pub(super) fn may_create(&self) -> Result<(), Failure> {
+        authorize::creation(&self.server, &self.identity, &self.resource, &self.namespace, self.name())
+    }
+
     /// Creates an object, under a generated name if it asks for one.
     pub(crate) async fn insert(
         &self,

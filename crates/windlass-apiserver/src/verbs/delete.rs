@@ -60,7 +60,7 @@ impl Call {
         }
     }
 
-    pub(super) async fn delete_collection(&self, body: &Bytes) -> Result<Reply, Failure> {
+    pub(super) async fn delete_collection(self, body: &Bytes) -> Result<Reply, Failure> {
         let options = self.read_delete_options(body)?;
         let selection = Selection::parse(&self.resource, &self.query, None)?;
         if self.resource.namespaced && self.namespace.is_empty() {
@@ -81,8 +81,8 @@ impl Call {
             }
         }
         let page = Page::whole(self.server.store.revision());
-        let body = self.list_body(&page, selected.iter().map(AsRef::as_ref), None)?;
-        Ok(Reply::json(StatusCode::OK, body))
+        let around = self.around_list(&page, None)?;
+        self.list_reply(around, selected)
     }
 
     fn read_delete_options(&self, body: &Bytes) -> Result<DeleteOptions, Failure> {

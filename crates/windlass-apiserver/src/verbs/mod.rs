@@ -26,11 +26,13 @@ pub(crate) use update::Part;
 
 use crate::admission::{Denial, Operation, Review};
 use crate::api::{Failure, Query, View, canonical};
+use crate::budget::Origin;
 use crate::identity::Identity;
 use crate::machinery::{Cause, Timestamp, manager_name};
 use crate::registry::{Behaviour, Registry, Resource, Subresource, Verbs};
 use crate::response::Reply;
 use crate::server::Inner;
+use crate::service::Client;
 use crate::table::{Include, Table, partial, partial_bytes};
 use crate::{reviews, watch, webhook};
 
@@ -46,6 +48,7 @@ pub(crate) struct Call {
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) identity: Identity,
+    pub(crate) client: Client,
     pub(crate) view: View,
 }
 
@@ -75,6 +78,7 @@ impl Call {
             query: Query { field_manager: "kube-apiserver".to_owned(), ..Query::default() },
             headers: HeaderMap::new(),
             identity: Identity::admin(),
+            client: Client { origin: Origin::Process, user: "kube-apiserver".to_owned() },
             view: View::Whole,
         }
     }
@@ -259,6 +263,9 @@ pub(crate) async fn elsewhere<T: Send + 'static>(
 pub(crate) fn unavailable(error: &store::CommitError) -> Failure {
     match error {
         store::CommitError::Closed => Failure::unavailable("the server is shutting down"),
+        error @ store::CommitError::Failed { .. } => {
+            Failure::unavailable(format!("{error}; it is not known whether this was written"))
+        }
         error => Failure::internal(error),
     }
 }

@@ -168,6 +168,7 @@ impl Call {
                 "uid or resourceVersion given for an object that does not exist",
             ));
         }
+        self.may_create()?;
         let mut object = merge(&self.blank())?;
         object["metadata"]["name"] = self.name().into();
         self.insert(object, Ownership::Recorded, warnings).await

@@ -252,6 +252,11 @@ pub(super) fn may_go(call: &Call, object: &Value) -> bool {
         && (call.resource.behaviour != Behaviour::Namespace || is_empty(&object["spec"]["finalizers"]))
 }
 
+/// The role that a binding is to: kind and name.
+fn role_ref(binding: &Value) -> (&Value, &Value) {
+    (&binding["roleRef"]["kind"], &binding["roleRef"]["name"])
+}
+
 /// What only one kind requires.
 pub(super) fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     match call.resource.behaviour {
@@ -273,6 +278,12 @@ pub(super) fn validate(call: &Call, object: &Value, old: Option<&Value>) -> Vec<
             causes
         }
         _ if call.resource.group == "admissionregistration.k8s.io" => webhook::check(object),
+        // A user that may change the subjects of a binding may not give all of them another role.
+        _ if call.resource.group == "rbac.authorization.k8s.io"
+            && old.is_some_and(|old| role_ref(old) != role_ref(object)) =>
+        {
+            vec![Cause::invalid("roleRef", &object["roleRef"], "cannot change roleRef")]
+        }
         _ => Vec::new(),
     }
 }

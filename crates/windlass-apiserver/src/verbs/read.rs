@@ -1,8 +1,11 @@
 //! Reading: one object, or a list of them.
 
+use std::sync::Arc;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use futures_util::stream;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -11,8 +14,9 @@ use windlass_store::{Key, Object, Snapshot, SnapshotError};
 use super::{Call, Written};
 use crate::api::{Failure, Layout, VersionMatch, View};
 use crate::registry::Resource;
-use crate::response::Reply;
+use crate::response::{BodyError, Reply};
 use crate::selection::Selection;
+use crate::service::is_for_people;
 use crate::table::partial_bytes;
 
 /// Where a page of a list ended, as clients carry it back.
@@ -39,7 +43,7 @@ impl Call {
         if wanted > current { Err(Failure::version_too_large(wanted, current)) } else { Ok(()) }
     }
 
-    pub(super) fn list(&self) -> Result<Reply, Failure> {
+    pub(super) fn list(self) -> Result<Reply, Failure> {
         let selection = Selection::parse(&self.resource, &self.query, None)?;
         let namespace =
             self.resource.namespaced.then_some(self.namespace.as_str()).filter(|name| !name.is_empty());
@@ -55,7 +59,7 @@ impl Call {
         for object in objects {
             if items.len() == limit {
                 if page.more.is_none() {
-                    page.more = items.last().map(|last: &std::sync::Arc<Object>| last.key().clone());
+                    page.more = items.last().map(|last: &Arc<Object>| last.key().clone());
                     if !selection.is_everything() {
                         if selection.contains(&self.resource, object) {
                             break;
@@ -66,12 +70,29 @@ impl Call {
                 }
                 page.remaining += 1;
             } else if selection.contains(&self.resource, object) {
-                items.push(std::sync::Arc::clone(object));
+                items.push(Arc::clone(object));
             }
         }
         page.count_remaining = selection.is_everything();
-        let body = self.list_body(&page, items.iter().map(AsRef::as_ref), namespace)?;
-        Ok(Reply::json(StatusCode::OK, body))
+        let around = self.around_list(&page, namespace)?;
+        self.list_reply(around, items)
+    }
+
+    /// The answer with a list of objects. A long one is encoded while the client takes it.
+    pub(super) fn list_reply(
+        self,
+        (head, tail): (String, String),
+        objects: Vec<Arc<Object>>,
+    ) -> Result<Reply, Failure> {
+        // What waits for a webhook is on a thread of its own now, and people want to see line breaks.
+        let at_once = self.resource.waits_to_convert() || is_for_people(&self.headers, self.query.pretty);
+        let is_short = objects.iter().map(|object| object.value().len()).sum::<usize>() <= WHOLE_LIST;
+        let references = (objects.len() * size_of::<Arc<Object>>()) as u64;
+        let mut pieces = ListPieces { call: self, head, objects: objects.into_iter(), tail, begun: false };
+        if at_once || is_short {
+            return Ok(Reply::json(StatusCode::OK, pieces.piece(usize::MAX)?.unwrap_or_default()));
+        }
+        Ok(Reply::stream(stream::iter(pieces), references))
     }
 
     /// The moment that the list is of, and after which object the page starts.
@@ -123,45 +144,93 @@ impl Call {
         Ok((token.rv, self.resource.key(namespace, name).map_err(|_| invalid())?))
     }
 
-    /// A list as the client wants to see it.
-    pub(super) fn list_body<'a>(
+    /// What is before and after the objects of a list.
+    pub(super) fn around_list(
         &self,
         page: &Page,
-        objects: impl Iterator<Item = &'a Object>,
         namespace: Option<&str>,
-    ) -> Result<Bytes, Failure> {
+    ) -> Result<(String, String), Failure> {
         let resource = &self.resource;
-        let meta = page.meta(namespace);
+        let mut meta = page.meta(namespace);
+        let tail = || "]}".to_owned();
         match self.view {
-            View::Table => {
-                let table = self.table()?;
-                let rows = objects.map(|object| table.row(object)).collect::<Result<Vec<Value>, _>>()?;
-                Ok(table.document(meta, rows))
-            }
+            View::Table => Ok(self.table()?.around_rows(&meta)),
             View::Metadata => {
-                let head = format!(
-                    r#"{{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{meta},"items":["#
-                );
-                let items = objects.map(|object| partial_bytes(&resource.bytes(object)?));
-                join(head, items, "]}")
+                let kind = r#""kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1""#;
+                Ok((format!(r#"{{{kind},"metadata":{meta},"items":["#), tail()))
             }
             View::Whole => {
                 let (api_version, kind) = (resource.api_version(), &resource.list_kind);
-                let items = objects.map(|object| list_item(resource, object));
                 if resource.layout() == Layout::KindFirst {
                     let head = format!(
                         r#"{{"kind":"{kind}","apiVersion":"{api_version}","metadata":{meta},"items":["#
                     );
-                    return join(head, items, "]}");
+                    return Ok((head, tail()));
                 }
-                let mut meta = meta;
                 if meta["continue"].is_null() {
                     meta["continue"] = "".into();
                 }
                 let head = format!(r#"{{"apiVersion":"{api_version}","items":["#);
-                join(head, items, &format!(r#"],"kind":"{kind}","metadata":{meta}}}"#))
+                Ok((head, format!(r#"],"kind":"{kind}","metadata":{meta}}}"#)))
             }
         }
+    }
+
+    /// An object in a list.
+    fn list_element(&self, object: &Object) -> Result<Bytes, Failure> {
+        match self.view {
+            View::Table => Ok(self.table()?.row(object)?.to_string().into()),
+            View::Metadata => partial_bytes(&self.resource.bytes(object)?),
+            View::Whole => list_item(&self.resource, object),
+        }
+    }
+}
+
+/// How many bytes the objects of a list may have that is encoded whole: most lists are.
+const WHOLE_LIST: usize = 64 * 1024;
+
+/// How much of a longer list is encoded at once.
+const LIST_PIECE: usize = 16 * 1024;
+
+/// A list, piece by piece. Objects are encoded when the client takes them.
+struct ListPieces {
+    call: Call,
+    head: String,
+    objects: std::vec::IntoIter<Arc<Object>>,
+    tail: String,
+    begun: bool,
+}
+
+impl ListPieces {
+    /// The next piece, of about this many bytes.
+    fn piece(&mut self, length: usize) -> Result<Option<Bytes>, Failure> {
+        let mut out = std::mem::take(&mut self.head).into_bytes();
+        while out.len() < length
+            && let Some(object) = self.objects.next()
+        {
+            if std::mem::replace(&mut self.begun, true) {
+                out.push(b',');
+            }
+            out.extend_from_slice(&self.call.list_element(&object)?);
+        }
+        if self.objects.len() == 0 {
+            out.extend_from_slice(std::mem::take(&mut self.tail).as_bytes());
+        }
+        Ok(Some(Bytes::from(out)).filter(|piece| !piece.is_empty()))
+    }
+}
+
+impl Iterator for ListPieces {
+    type Item = Result<Bytes, BodyError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let piece = self.piece(LIST_PIECE).map_err(BodyError::from);
+        if piece.is_err() {
+            // An answer that cannot be completed ends here, and the client is told by that.
+            self.objects = Vec::new().into_iter();
+            self.tail.clear();
+        }
+        piece.transpose()
     }
 }
 
@@ -208,20 +277,4 @@ fn list_item(resource: &Resource, object: &Object) -> Result<Bytes, Failure> {
         Some(rest) => Ok([b"{", rest].concat().into()),
         None => Ok(bytes),
     }
-}
-
-fn join(
-    head: String,
-    items: impl Iterator<Item = Result<Bytes, Failure>>,
-    tail: &str,
-) -> Result<Bytes, Failure> {
-    let mut out = head.into_bytes();
-    for (index, item) in items.enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        out.extend_from_slice(&item?);
-    }
-    out.extend_from_slice(tail.as_bytes());
-    Ok(out.into())
 }

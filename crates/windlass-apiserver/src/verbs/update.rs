@@ -77,6 +77,7 @@ impl Call {
         let result = self.rewrite(part, Ownership::Creator, &mut warnings, |_| Ok(object.clone())).await;
         let (code, written) = match result {
             Err(failure) if upsert && failure.reason() == "NotFound" => {
+                self.may_create()?;
                 (StatusCode::CREATED, self.insert(object, Ownership::Creator, &mut warnings).await?)
             }
             result => (StatusCode::OK, result?),

@@ -3,18 +3,19 @@
 mod frame;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::time::{Instant, sleep_until};
-use windlass_store::{Object, WatchError, Watcher};
+use windlass_store::{WatchError, Watcher};
 
 use crate::api::{Failure, View};
+use crate::budget::WatchSlot;
+use crate::listing::Listing;
 use crate::response::Reply;
 use crate::selection::Selection;
-use crate::server::Inner;
 use crate::table::Include;
 use crate::verbs::{Call, elsewhere};
 use frame::Frames;
@@ -33,7 +34,7 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 pub(crate) fn start(call: Call) -> Result<Reply, Failure> {
     let selection = Selection::parse(&call.resource, &call.query, call.name.as_deref())?;
     let include = Include::parse(&call.query.include_object)?;
-    let slot = Slot::take(&call.server, &call.identity.username)?;
+    let slot = call.server.budgets.of(call.client.origin).watch(&call.client.user)?;
     let namespace =
         call.resource.namespaced.then_some(call.namespace.as_str()).filter(|name| !name.is_empty());
     let scope = call.resource.scope(namespace);
@@ -48,9 +49,8 @@ pub(crate) fn start(call: Call) -> Result<Reply, Failure> {
         if let Some(wanted) = from.filter(|wanted| *wanted > snapshot.revision()) {
             return Err(Failure::version_too_large(wanted, snapshot.revision()));
         }
-        let selected = snapshot.list(&scope).filter(|object| selection.contains(&call.resource, object));
-        let initial: Vec<Arc<Object>> = selected.cloned().collect();
-        ready.push_back(Pending::Initial(initial.into()));
+        let initial = Listing::new(snapshot.clone(), scope.clone(), None);
+        ready.push_back(Pending::Initial(initial));
         if bookmarks && call.view != View::Table {
             ready.push_back(Pending::Frame(frames.bookmark(snapshot.revision(), true)));
         }
@@ -87,17 +87,18 @@ pub(crate) fn start(call: Call) -> Result<Reply, Failure> {
         view: Some(Box::new(Seen { call, selection, frames })),
         _slot: slot,
     };
-    Ok(Reply::stream(stream::unfold(watch, |mut watch| async move {
+    let events = stream::unfold(watch, |mut watch| async move {
         let frame = watch.next().await?;
-        Some((frame, watch))
-    })))
+        Some((Ok(frame), watch))
+    });
+    Ok(Reply::stream(events, 0))
 }
 
 /// What is to be sent before anything is read from the store.
 enum Pending {
     Frame(Bytes),
-    /// Objects that are there already; encoded one by one, because there may be many.
-    Initial(VecDeque<Arc<Object>>),
+    /// Objects that are there already; read and encoded one by one, because there may be many.
+    Initial(Listing),
 }
 
 /// What a watch is about, and how it is shown.
@@ -118,7 +119,7 @@ struct Watch {
     next_bookmark: Instant,
     last_bookmark: Instant,
     end: Instant,
-    _slot: Slot,
+    _slot: WatchSlot,
 }
 
 impl Watch {
@@ -186,7 +187,9 @@ impl Watch {
     async fn next_ready(&mut self) -> Option<Bytes> {
         loop {
             match self.ready.front_mut()? {
-                Pending::Initial(objects) => match objects.pop_front() {
+                Pending::Initial(objects) => match self.view.as_ref().and_then(|view| {
+                    objects.find(|object| view.selection.contains(&view.call.resource, object))
+                }) {
                     Some(object) => match self.show(move |view| view.frames.added(&object)).await {
                         Ok(frame) => return Some(frame),
                         Err(failure) => return self.last(&failure),
@@ -212,35 +215,4 @@ impl Watch {
 async fn stopped(signal: &mut tokio::sync::watch::Receiver<bool>) {
     // If the sender is gone, so is the server.
     let _ = signal.wait_for(|stopped| *stopped).await;
-}
-
-/// One of the watches that a user may have.
-struct Slot {
-    server: Arc<Inner>,
-    user: String,
-}
-
-impl Slot {
-    fn take(server: &Arc<Inner>, user: &str) -> Result<Self, Failure> {
-        let mut watches = server.watches.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = watches.entry(user.to_owned()).or_default();
-        if *count >= server.limits.watches_per_user {
-            return Err(Failure::too_many_requests("too many watches, please close some"));
-        }
-        *count += 1;
-        drop(watches);
-        Ok(Self { server: Arc::clone(server), user: user.to_owned() })
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let mut watches = self.server.watches.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = watches.get_mut(&self.user) {
-            *count -= 1;
-            if *count == 0 {
-                watches.remove(&self.user);
-            }
-        }
-    }
 }

@@ -254,7 +254,7 @@ impl<'a> Session<'a> {
                 "name": review.name,
                 "namespace": review.namespace,
                 "operation": review.operation.as_str(),
-                "userInfo": {"username": review.user.username, "uid": review.user.uid, "groups": review.user.groups},
+                "userInfo": review.user.user_info(),
                 "object": if is_delete { &nothing } else { object },
                 "oldObject": old,
                 "dryRun": review.dry_run,

@@ -223,27 +223,163 @@ async fn who_sends_a_body_byte_by_byte_takes_only_their_own_places() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_bound_are_closed_at_once() {
+async fn clients_that_say_nothing_keep_out_neither_users_nor_probes() {
+    let bounds = Bounds { connections: 8, ..Bounds::default() };
+    let server = Running::within(bounds, Limits::default()).await;
+    let mut mute = Vec::new();
+    for _ in 0..20 {
+        mute.push(tokio::net::TcpStream::connect(server.address).await.unwrap());
+        // One that has encrypted and says nothing is no better.
+        mute.push(server.connect(&As::Nobody, "h2").await.into_inner().0);
+    }
+    server.is_alive().await;
+    assert_eq!(server.ask(As::Nobody, Request::get("/readyz"), Vec::new()).await.0, 200);
+    // There is room for two of them; the oldest are gone.
+    for mut stream in mute.drain(..30) {
+        let mut rest = Vec::new();
+        let _ = timeout(LONG, stream.read_to_end(&mut rest)).await.expect("the server still waits");
+    }
+}
+
+#[tokio::test]
+async fn known_clients_beyond_the_bound_are_told_so() {
     let bounds = Bounds { connections: 8, ..Bounds::default() };
     let server = Running::within(bounds, Limits::default()).await;
     let mut open = Vec::new();
-    for _ in 0..8 {
+    for _ in 0..6 {
         open.push(server.connect(&As::Admin, "http/1.1").await);
     }
-    let mut surplus = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let mut surplus = server.connect(&As::Admin, "http/1.1").await;
     let mut rest = Vec::new();
     let _ = timeout(LONG, surplus.read_to_end(&mut rest)).await.expect("it is closed");
     assert!(rest.is_empty());
+    assert_eq!(server.ask(As::Nobody, Request::get("/readyz"), Vec::new()).await.0, 200, "probes have room");
     drop(open);
     // The places come back once the server has noticed.
     for attempt in 0.. {
-        let stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
-        let mut first = [0];
-        // A connection that was refused ends; one that was accepted waits for us to begin.
-        if timeout(Duration::from_millis(50), stream.peek(&mut first)).await.is_err() {
+        let mut stream = server.connect(&As::Admin, "http/1.1").await;
+        stream.write_all(b"GET /version HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        let mut answer = Vec::new();
+        let _ = timeout(LONG, stream.read_to_end(&mut answer)).await.unwrap();
+        if answer.starts_with(b"HTTP/1.1 200") {
             break;
         }
         assert!(attempt < 200, "the places did not come back");
+    }
+}
+
+/// Puts so many ConfigMaps of so many bytes there.
+async fn fill(server: &Running, count: usize, bytes: usize) {
+    for number in 0..count {
+        let body = json!({"metadata": {"name": format!("m{number}")}, "data": {"x": "x".repeat(bytes)}});
+        let request = Request::post(CONFIG_MAPS).header("content-type", "application/json");
+        let request = request.body(Full::new(Bytes::from(body.to_string()))).unwrap();
+        assert_eq!(server.api.service().answer(request).await.status(), 201);
+    }
+}
+
+#[tokio::test]
+async fn answers_that_are_not_read_are_bounded_in_bytes() {
+    let limits = Limits { answer_bytes_per_user: 2_000_000, ..Limits::default() };
+    let server = Running::within(Bounds::default(), limits).await;
+    fill(&server, 8, 500_000).await;
+    let mut sender = server.narrow(0).await;
+    let mut open = Vec::new();
+    let mut codes = Vec::new();
+    for number in 0..40 {
+        // Whole objects, as tables and as lists: each keeps bytes of its own.
+        let request = match number % 2 {
+            0 => Request::get(format!("https://localhost{CONFIG_MAPS}/m{}", number % 8)),
+            _ => Request::get(format!("https://localhost{CONFIG_MAPS}")),
+        };
+        // What does not fit is refused, or ends when its next piece does not.
+        match sender.send_request(request.body(Full::new(Bytes::new())).unwrap()).await {
+            Ok(answer) => {
+                codes.push(answer.status().as_u16());
+                open.push(answer);
+            }
+            Err(_) => codes.push(0),
+        }
+        assert!(server.api.answer_bytes() <= 2_000_000, "{}", server.api.answer_bytes());
+    }
+    assert!(codes.contains(&200) && codes.contains(&429), "{codes:?}");
+    drop(open);
+    drop(sender);
+    for attempt in 0.. {
+        if server.api.answer_bytes() == 0 {
+            break;
+        }
+        assert!(attempt < 10_000, "the bytes of a connection that is gone are still counted");
+        tokio::task::yield_now().await;
+        server.is_alive().await;
+    }
+}
+
+#[tokio::test]
+async fn a_long_list_is_encoded_while_it_is_read() {
+    let server = Running::start().await;
+    fill(&server, 80, 50_000).await;
+    let mut sender = server.narrow(0).await;
+    let mut open = Vec::new();
+    for _ in 0..50 {
+        let request = Request::get(format!("https://localhost{CONFIG_MAPS}"));
+        let answer = sender.send_request(request.body(Full::new(Bytes::new())).unwrap()).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        open.push(answer);
+    }
+    // 50 lists of four megabytes: what is kept of each is where its objects are, and one of them encoded.
+    let kept = server.api.answer_bytes();
+    assert!(kept < 50 * 60_000, "{kept}");
+    let (code, list) = server.ask(As::Admin, Request::get(CONFIG_MAPS), Vec::new()).await;
+    let list: Value = serde_json::from_str(&list).unwrap();
+    assert_eq!((code, list["items"].as_array().unwrap().len()), (200, 81), "kube-root-ca.crt is one of them");
+}
+
+#[tokio::test]
+async fn a_stream_that_is_not_read_ends_and_its_connection_with_it() {
+    let bounds = Bounds { stall: Duration::from_millis(300), ..Bounds::default() };
+    let server = Running::within(bounds, Limits::default()).await;
+    fill(&server, 1, 500_000).await;
+    let mut sender = server.narrow(0).await;
+    let request = Request::get(format!("https://localhost{CONFIG_MAPS}/m0"));
+    let _answer = sender.send_request(request.body(Full::new(Bytes::new())).unwrap()).await.unwrap();
+    let closed = async {
+        while !sender.is_closed() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LONG, closed).await.expect("the server still waits");
+    assert_eq!(server.api.answer_bytes(), 0);
+    server.is_alive().await;
+}
+
+#[tokio::test]
+async fn what_users_take_is_not_taken_from_the_controllers() {
+    let limits = Limits {
+        watches_per_user: 2,
+        requests: 2,
+        requests_per_user: 2,
+        body_patience: LONG,
+        ..Limits::default()
+    };
+    let server = Running::within(Bounds::default(), limits).await;
+    let mut sender = server.http2().await;
+    let mut open = Vec::new();
+    for _ in 0..3 {
+        let request = Request::get(format!("https://localhost{CONFIG_MAPS}?watch=true"));
+        open.push(sender.send_request(request.body(Full::new(Bytes::new())).unwrap()).await.unwrap());
+    }
+    assert_eq!(open[2].status(), 429, "the administrator has no more watches");
+    let mut slow = Vec::new();
+    for _ in 0..2 {
+        let mut stream = server.connect(&As::Admin, "http/1.1").await;
+        let head = format!("POST {CONFIG_MAPS} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{");
+        stream.write_all(head.as_bytes()).await.unwrap();
+        slow.push(stream);
+    }
+    for path in ["/api/v1/namespaces", "/api/v1/namespaces?watch=true&timeoutSeconds=1"] {
+        let request = Request::get(path).body(Full::new(Bytes::new())).unwrap();
+        assert_eq!(server.api.service().answer(request).await.status(), 200, "{path}");
     }
 }
 

@@ -21,6 +21,8 @@ use windlass_store::{History, Store};
 
 /// A server on a port of the system's choice.
 pub(crate) struct Running {
+    /// The same server, in the process.
+    pub(crate) api: ApiServer,
     pub(crate) address: SocketAddr,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) stop: Option<oneshot::Sender<()>>,
@@ -47,11 +49,12 @@ impl Running {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let used = Arc::clone(&credentials);
+        let api = server.clone();
         let task = tokio::spawn(async move {
             let stopped = async move { drop(stopped.await) };
             serve_within(bounds, server, listener, used, stopped).await.unwrap();
         });
-        Self { address, credentials, stop: Some(stop), task }
+        Self { api, address, credentials, stop: Some(stop), task }
     }
 
     /// An encrypted connection, over which the protocol is `alpn`.
@@ -98,6 +101,17 @@ impl Running {
         let code = response.status().as_u16();
         let body = response.into_body().collect().await.unwrap().to_bytes();
         (code, String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// A connection of the administrator over which no stream gets more of an answer than `window` bytes unless it
+    /// is read.
+    pub(crate) async fn narrow(&self, window: u32) -> hyper::client::conn::http2::SendRequest<Full<Bytes>> {
+        let stream = self.connect(&As::Admin, "h2").await;
+        let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(window);
+        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        sender
     }
 
     /// A connection over which many requests go at once, as the administrator.

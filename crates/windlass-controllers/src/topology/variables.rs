@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_api::cluster::{ClusterClass, ClusterVariable, Topology};
-use windlass_apimachinery::schema::{Rules, Schema};
+use windlass_apimachinery::schema::{RuleBudget, Rules, Schema};
 
 /// Fills in the defaults of a topology's variables and checks all values.
 ///
@@ -18,6 +18,8 @@ pub(crate) fn default_and_validate(
 ) -> Result<(), Vec<String>> {
     let definitions = definitions(class);
     let mut problems = Vec::new();
+    // One for all values: a topology is one request, however many overrides are in it.
+    let mut budget = RuleBudget::default();
     for definition in &definitions {
         if topology.variables.iter().any(|variable| variable.name == definition.name) {
             continue;
@@ -32,9 +34,12 @@ pub(crate) fn default_and_validate(
         }
     }
     let old_values = old.map(|old| old.variables.as_slice()).unwrap_or_default();
-    check(&definitions, &mut topology.variables, old_values, "spec.topology.variables", &mut problems);
+    let values =
+        Values { variables: &mut topology.variables, old: old_values, field: "spec.topology.variables" };
+    check(&definitions, values, &mut budget, &mut problems);
     let mut check_overrides = |overrides: &mut Vec<ClusterVariable>, field: String| {
-        check(&definitions, overrides, &[], &field, &mut problems);
+        let values = Values { variables: overrides, old: &[], field: &field };
+        check(&definitions, values, &mut budget, &mut problems);
     };
     check_overrides(
         &mut topology.control_plane.variables.overrides,
@@ -57,7 +62,9 @@ pub(crate) fn check_definitions(class: &ClusterClass) -> Vec<String> {
     for (index, variable) in class.spec.variables.iter().enumerate() {
         let field = format!("spec.variables[{index}].schema.openAPIV3Schema");
         let schema = Value::Object(variable.schema.open_api_v3_schema.0.clone());
-        if let Err(causes) = Schema::from_crd(&wrapped(&schema), &field) {
+        let schema = Schema::from_crd(&wrapped(&schema), &field).map(Arc::new);
+        // Rules that cannot be evaluated, or that may cost too much, are refused here and not with the first Cluster.
+        if let Err(causes) = schema.and_then(|schema| Rules::compile(&schema, &field)) {
             problems.extend(causes.iter().map(|cause| readable(&cause.to_string())));
         }
         if variable.name == "builtin" {
@@ -118,13 +125,20 @@ fn wrapped(schema: &Value) -> Value {
     json!({"type": "object", "properties": {"value": schema}})
 }
 
+/// The values in one place of a topology.
+struct Values<'a> {
+    variables: &'a mut [ClusterVariable],
+    old: &'a [ClusterVariable],
+    field: &'a str,
+}
+
 fn check(
     definitions: &[Definition<'_>],
-    variables: &mut [ClusterVariable],
-    old: &[ClusterVariable],
-    field: &str,
+    values: Values<'_>,
+    budget: &mut RuleBudget,
     problems: &mut Vec<String>,
 ) {
+    let Values { variables, old, field } = values;
     for index in 0..variables.len() {
         let (before, rest) = variables.split_at_mut(index);
         let Some(variable) = rest.first_mut() else { break };
@@ -163,9 +177,9 @@ fn check(
         let old = old.iter().find(|old| old.name == variable.name);
         let old = old.map(|old| json!({"value": old.value}));
         let mut causes = schema.validate(&holder, None);
-        match Rules::compile(schema, "") {
+        match Rules::compile_accepted(schema) {
             Ok(rules) => {
-                let broken = rules.evaluate(&holder, old.as_ref(), &causes);
+                let broken = rules.evaluate_within(budget, &holder, old.as_ref(), &causes);
                 causes.extend(broken);
             }
             Err(broken) => causes.extend(broken),
@@ -278,5 +292,35 @@ mod tests {
         {
             assert!(all.contains(part), "{part} not in {all}");
         }
+    }
+
+    #[test]
+    fn rules_that_may_cost_too_much_are_refused_with_their_class() {
+        let doubled = ".map(s, s + s)".repeat(27);
+        let rule = format!("['aaaaaaaaaa']{doubled}.all(s, s != '')");
+        let schema = json!({"type": "string", "x-kubernetes-validations": [{"rule": rule}]});
+        let class = class(json!([{"name": "a", "schema": {"openAPIV3Schema": schema}}]));
+        let problems = check_definitions(&class);
+        assert!(problems[0].contains("estimated rule cost exceeds budget"), "{problems:?}");
+        let mut topology = topology(json!([{"name": "a", "value": "x"}]), json!([]));
+        let problems = default_and_validate(&class, &mut topology, None).unwrap_err();
+        assert!(problems[0].contains("cost limit exceeded"), "a class of an older version: {problems:?}");
+    }
+
+    #[test]
+    fn the_values_of_a_topology_share_what_rules_may_cost() {
+        let rule = "self.all(a, self.all(b, a != b || a == b))";
+        let list = json!({"type": "array", "maxItems": 200, "items": {"type": "integer"},
+            "x-kubernetes-validations": [{"rule": rule}]});
+        let class = class(json!([{"name": "a", "schema": {"openAPIV3Schema": list}}]));
+        assert_eq!(check_definitions(&class), Vec::<String>::new());
+        let value = json!({"name": "a", "value": vec![1; 200]});
+        let mut one = topology(json!([value]), json!([]));
+        assert_eq!(default_and_validate(&class, &mut one, None), Ok(()));
+        let mut many = one;
+        let entry = topology(json!([]), json!([value])).workers.machine_deployments.remove(0);
+        many.workers.machine_deployments = vec![entry; 100];
+        let problems = default_and_validate(&class, &mut many, None).unwrap_err();
+        assert!(problems[0].contains("running out of cost budget"), "{problems:?}");
     }
 }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 
 use redb::StorageBackend;
 
+use super::Contents;
 use super::redb::Redb;
-use super::{Backend, Contents};
 use crate::key::{Key, Resource};
 use crate::pending::Pending;
 use crate::state::State;
@@ -32,6 +32,8 @@ enum Step {
 struct Recorder {
     image: Arc<Mutex<Vec<u8>>>,
     steps: Arc<Mutex<Vec<Step>>>,
+    /// How many more writes there is room for.
+    room: Arc<Mutex<Option<usize>>>,
 }
 
 impl StorageBackend for Recorder {
@@ -47,6 +49,7 @@ impl StorageBackend for Recorder {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        self.take_room()?;
         self.record(Step::Resize(len));
         Ok(())
     }
@@ -57,6 +60,7 @@ impl StorageBackend for Recorder {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.take_room()?;
         self.record(Step::Write(offset, data.to_vec()));
         Ok(())
     }
@@ -64,7 +68,26 @@ impl StorageBackend for Recorder {
 
 impl Recorder {
     fn of(image: Vec<u8>) -> Self {
-        Self { image: Arc::new(Mutex::new(image)), steps: Arc::default() }
+        Self { image: Arc::new(Mutex::new(image)), ..Self::default() }
+    }
+
+    fn full_after(&self, writes: usize) {
+        *self.room.lock().unwrap() = Some(writes);
+    }
+
+    fn has_room(&self) {
+        *self.room.lock().unwrap() = None;
+    }
+
+    fn take_room(&self) -> io::Result<()> {
+        match self.room.lock().unwrap().as_mut() {
+            Some(0) => Err(io::ErrorKind::StorageFull.into()),
+            Some(room) => {
+                *room -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 
     fn record(&self, step: Step) {
@@ -215,4 +238,29 @@ fn a_recorder_that_loses_what_was_synced_is_caught() {
         storage.steps()[..*at].iter().filter(|step| !matches!(step, Step::Sync)).cloned().collect();
     let contents = read(disk(&steps, steps.len(), Fate::Some(99)));
     assert!(contents.is_err() || known(&contents.unwrap().state) != *last);
+}
+
+/// A disk that is full for a while: the database that failed is closed, and another opened on what is there.
+#[test]
+fn after_a_full_disk_the_database_goes_on_where_it_was() {
+    let storage = Recorder::default();
+    let mut backend = Redb::open(storage.clone()).unwrap();
+    backend.fill(&State::new(0), 0).unwrap();
+    let mut pending = Pending::after(State::new(0));
+    pending.apply(Transaction::new().put(key(1), Expect::Absent, vec![1; 9_000])).unwrap();
+    for room in 0..6 {
+        storage.full_after(room);
+        let failed = backend.commit(&pending.batch);
+        storage.has_room();
+        drop(backend);
+        backend = Redb::open(storage.clone()).unwrap();
+        let (revision, _) = backend.position().unwrap();
+        match failed {
+            // It may have been written although it was not acknowledged.
+            Err(_) => assert!(revision <= 1, "{room}"),
+            Ok(()) => assert_eq!(revision, 1, "{room}"),
+        }
+    }
+    backend.commit(&pending.batch).unwrap();
+    assert_eq!(known(&backend.load().unwrap().state), known(&pending.state));
 }

@@ -1,6 +1,6 @@
 //! Where batches are made to last.
 //!
-//! All objects live in memory, so a backend is only asked for everything at the start, and then to make
+//! All objects live in memory, so what a backend has is read once, at the start; then it is asked to make
 //! one batch after the other durable. Backups are written from memory too. That is all there is to
 //! replacing one engine by another.
 
@@ -18,12 +18,13 @@ use crate::state::State;
 
 /// A durable home for objects, used by one thread at a time.
 pub(crate) trait Backend: Send {
-    /// Everything that was committed.
-    fn load(&self) -> Result<Contents, BackendError>;
-
     /// Makes a batch durable: when this returns, the batch outlives the power supply; if the process
     /// ends before, all of the batch is there at the next start or none of it.
     fn commit(&mut self, batch: &Batch) -> Result<(), BackendError>;
+
+    /// Gets back to work after a commit that failed, and tells the revision that is there: the batch was committed
+    /// or it was not. Fails as long as the disk does, and with [`BackendError::Damaged`] if trying again is not safe.
+    fn recover(&mut self) -> Result<u64, BackendError>;
 }
 
 /// What a backend holds.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redb::{Database, Durability, ReadableDatabase, StorageBackend, TableDefinition};
 
-use super::{Backend, BackendError, Contents};
+use super::{BackendError, Contents};
 use crate::key::Key;
 use crate::object::Object;
 use crate::pending::Batch;
@@ -64,13 +64,18 @@ impl Redb {
     }
 }
 
-impl Backend for Redb {
-    fn load(&self) -> Result<Contents, BackendError> {
+impl Redb {
+    /// The revision and the lag that were committed last.
+    pub(crate) fn position(&self) -> Result<(u64, u64), BackendError> {
         let transaction = self.database.begin_read()?;
         let position = transaction.open_table(POSITION)?.get(())?.map(|record| record.value());
-        let Some((revision, lag)) = position else {
-            return Err(BackendError::Damaged("it does not say its revision".to_owned()));
-        };
+        position.ok_or_else(|| BackendError::Damaged("it does not say its revision".to_owned()))
+    }
+
+    /// Everything that was committed.
+    pub(crate) fn load(&self) -> Result<Contents, BackendError> {
+        let (revision, lag) = self.position()?;
+        let transaction = self.database.begin_read()?;
         let mut state = State::new(revision);
         let mut resource = None;
         for record in transaction.open_table(OBJECTS)?.range::<&[u8]>(..)? {
@@ -82,7 +87,8 @@ impl Backend for Redb {
         Ok(Contents { state, lag })
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), BackendError> {
+    /// Makes a batch durable.
+    pub(crate) fn commit(&mut self, batch: &Batch) -> Result<(), BackendError> {
         let mut transaction = self.database.begin_write()?;
         transaction.set_durability(Durability::Immediate).map_err(io::Error::other)?;
         {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::StorageBackend;
 
@@ -73,6 +74,46 @@ impl<S: StorageBackend> StorageBackend for Body<S> {
 
     fn close(&self) -> io::Result<()> {
         self.0.close()
+    }
+}
+
+/// Storage that remembers whether a sync of it has failed.
+///
+/// The system may then have dropped what was written, and report the next sync as done: only a new start, which
+/// reads and checks everything, tells what is on the disk.
+#[derive(Debug)]
+pub(crate) struct Syncing<S> {
+    pub(crate) inner: S,
+    pub(crate) failed: Arc<AtomicBool>,
+}
+
+impl<S: StorageBackend> StorageBackend for Syncing<S> {
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.inner.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.inner.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let synced = self.inner.sync_data();
+        if synced.is_err() {
+            self.failed.store(true, Ordering::Release);
+        }
+        synced
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.inner.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.inner.close()
     }
 }
 

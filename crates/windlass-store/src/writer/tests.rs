@@ -2,11 +2,12 @@
 
 use std::io;
 use std::pin::pin;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
 use std::task::{Context, Waker};
 
 use super::*;
-use crate::backend::{BackendError, Contents};
+use crate::backend::BackendError;
 use crate::key::{Key, Resource, Scope};
 use crate::log::History;
 use crate::state::State;
@@ -17,11 +18,15 @@ use crate::watch::Watcher;
 struct Disk {
     begun: mpsc::Sender<Begun>,
     verdicts: mpsc::Receiver<Verdict>,
+    revision: u64,
+    has_room: Arc<AtomicBool>,
 }
 
 enum Verdict {
     Done,
     NoSpace,
+    /// As if the disk were full, but it was written.
+    Doubtful,
     Panic,
 }
 
@@ -33,8 +38,8 @@ struct Begun {
 }
 
 impl Backend for Disk {
-    fn load(&self) -> Result<Contents, BackendError> {
-        unreachable!("only what opens a store loads it")
+    fn recover(&mut self) -> Result<u64, BackendError> {
+        if self.has_room.load(Ordering::Acquire) { Ok(self.revision) } else { Err(no_space()) }
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), BackendError> {
@@ -43,16 +48,28 @@ impl Backend for Disk {
         self.begun.send(begun).map_err(io::Error::other)?;
         match self.verdicts.recv() {
             // A test that has ended lets everything through.
-            Ok(Verdict::Done) | Err(_) => Ok(()),
-            Ok(Verdict::NoSpace) => Err(io::Error::other("no space left").into()),
+            Ok(Verdict::Done) | Err(_) => {
+                self.revision = batch.revision;
+                Ok(())
+            }
+            Ok(Verdict::NoSpace) => Err(no_space()),
+            Ok(Verdict::Doubtful) => {
+                self.revision = batch.revision;
+                Err(no_space())
+            }
             Ok(Verdict::Panic) => panic!("a bug in the engine"),
         }
     }
 }
 
+fn no_space() -> BackendError {
+    io::Error::other("no space left").into()
+}
+
 struct Hands {
     begun: mpsc::Receiver<Begun>,
     verdicts: mpsc::Sender<Verdict>,
+    has_room: Arc<AtomicBool>,
 }
 
 impl Hands {
@@ -69,6 +86,10 @@ impl Hands {
         self.verdicts.send(Verdict::NoSpace).unwrap();
     }
 
+    fn make_room(&self) {
+        self.has_room.store(true, Ordering::Release);
+    }
+
     fn panic(&self) {
         self.verdicts.send(Verdict::Panic).unwrap();
     }
@@ -77,7 +98,9 @@ impl Hands {
 fn disk() -> (Disk, Hands) {
     let (begun, seen) = mpsc::channel();
     let (say, verdicts) = mpsc::channel();
-    (Disk { begun, verdicts }, Hands { begun: seen, verdicts: say })
+    let has_room = Arc::new(AtomicBool::new(false));
+    let disk = Disk { begun, verdicts, revision: 0, has_room: Arc::clone(&has_room) };
+    (disk, Hands { begun: seen, verdicts: say, has_room })
 }
 
 fn published() -> Arc<Published> {
@@ -188,10 +211,73 @@ async fn after_a_failure_of_the_disk_nothing_is_written_and_everything_can_be_re
     let behind = begin!(writer.commit(put("b", Expect::Absent)));
     hands.fail();
     for refused in [failed.await, behind.await, writer.commit(put("first", Expect::Absent)).await] {
-        assert_eq!(refused.unwrap_err().to_string(), "the store takes no more writes: no space left");
+        assert_eq!(refused.unwrap_err().to_string(), "the store cannot write: no space left");
     }
     assert_eq!((published.state().revision, published.state().len()), (1, 1));
     assert!(matches!(writer.close().await, Err(CommitError::Failed { .. })));
+}
+
+/// Waits for what the thread of the writer does by itself.
+fn until(done: impl Fn() -> bool) {
+    while !done() {
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn when_there_is_room_again_it_is_written_again() {
+    let (writer, published, hands) = synced();
+    let failed = begin!(writer.commit(put("a", Expect::Absent)));
+    hands.begun();
+    hands.fail();
+    assert_eq!(failed.await.unwrap_err().to_string(), "the store cannot write: no space left");
+    assert_eq!(published.failure().as_deref(), Some("no space left"));
+    hands.make_room();
+    until(|| published.failure().is_none());
+    assert_eq!(published.state().len(), 0, "what failed was not written");
+    let again = begin!(writer.commit(put("a", Expect::Absent)));
+    assert_eq!(hands.begun(), (1, vec!["a".to_owned()]));
+    hands.end();
+    assert_eq!(again.await.unwrap().revision, 1);
+    writer.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_written_although_it_failed_is_published_once_that_is_known() {
+    let (writer, published, hands) = synced();
+    let mut watcher = Watcher::new(Arc::clone(&published), Scope::All, 0).unwrap();
+    let failed = begin!(writer.commit(put("a", Expect::Absent)));
+    hands.begun();
+    hands.verdicts.send(Verdict::Doubtful).unwrap();
+    assert!(matches!(failed.await, Err(CommitError::Failed { .. })));
+    assert!(published.state().get(&key("a")).is_none());
+    hands.make_room();
+    until(|| published.failure().is_none());
+    assert!(published.state().get(&key("a")).is_some());
+    assert_eq!(watcher.next().await.unwrap().revision(), 1);
+    let next = begin!(writer.commit(put("b", Expect::Absent)));
+    assert_eq!(hands.begun(), (2, vec!["b".to_owned()]));
+    hands.end();
+    assert_eq!(next.await.unwrap().revision, 2);
+}
+
+#[tokio::test]
+async fn a_relaxed_writer_keeps_what_it_acknowledged_until_there_is_room() {
+    let (writer, published, hands) = relaxed();
+    writer.commit(put("a", Expect::Absent)).await.unwrap();
+    hands.begun();
+    hands.fail();
+    until(|| published.failure().is_some());
+    let refused = writer.commit(put("b", Expect::Absent)).await;
+    assert!(matches!(refused, Err(CommitError::Failed { .. })), "no more is acknowledged meanwhile");
+    hands.make_room();
+    assert_eq!(hands.begun(), (1, vec!["a".to_owned()]));
+    hands.end();
+    until(|| published.failure().is_none());
+    writer.commit(put("b", Expect::Absent)).await.unwrap();
+    hands.end();
+    hands.end();
+    writer.close().await.unwrap();
 }
 
 #[tokio::test]
@@ -267,7 +353,7 @@ async fn a_relaxed_writer_whose_disk_failed_takes_no_more() {
     let waiting = writer.commit(put("c", Expect::Absent));
     hands.fail();
     let refused = waiting.await.unwrap_err();
-    assert_eq!(refused.to_string(), "the store takes no more writes: no space left");
+    assert_eq!(refused.to_string(), "the store cannot write: no space left");
     assert!(published.state().get(&key("b")).is_some() && published.state().get(&key("c")).is_none());
     assert!(matches!(writer.close().await, Err(CommitError::Failed { .. })), "what was acknowledged is lost");
 }
@@ -283,10 +369,7 @@ async fn a_panic_of_the_engine_is_a_failure_and_not_a_wait_without_end() {
         while outcome.is_ok() {
             outcome = writer.commit(put("b", Expect::Anything)).await;
         }
-        assert_eq!(
-            outcome.unwrap_err().to_string(),
-            "the store takes no more writes: the storage engine panicked"
-        );
+        assert_eq!(outcome.unwrap_err().to_string(), "the store cannot write: the storage engine panicked");
         assert!(writer.close().await.is_err());
         while watcher.next().await.is_ok() {}
     }
@@ -330,13 +413,17 @@ fn a_batch_is_complete_when_all_who_are_expected_have_come_or_time_is_up() {
     (0..3).for_each(|_| queue.send(request()).unwrap());
     // If it waited for more than it expects, it would wait for a day.
     let day = Duration::from_secs(86_400);
-    let batch = gather(vec![request()], &requests, Patience { wait: day, expected: 4 }).unwrap();
+    let batch = gather(vec![request()], &requests, Patience { wait: day, expected: 4 }, None).unwrap();
     assert_eq!(batch.len(), 4);
-    let batch = gather(vec![request()], &requests, Patience { wait: Duration::ZERO, expected: 9 }).unwrap();
+    let batch =
+        gather(vec![request()], &requests, Patience { wait: Duration::ZERO, expected: 9 }, None).unwrap();
     assert_eq!(batch.len(), 1);
     drop(queue);
-    assert!(gather(Vec::new(), &requests, Patience { wait: day, expected: 9 }).is_none());
-    assert_eq!(gather(vec![request()], &requests, Patience { wait: day, expected: 9 }).unwrap().len(), 1);
+    assert!(gather(Vec::new(), &requests, Patience { wait: day, expected: 9 }, None).is_none());
+    assert_eq!(
+        gather(vec![request()], &requests, Patience { wait: day, expected: 9 }, None).unwrap().len(),
+        1
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use windlass_store::{
-    Existing, Expect, History, RESTORE_JUMP, RestoreError, Scope, Store, Transaction, restore,
+    BackupError, Existing, Expect, History, RESTORE_JUMP, RestoreError, Scope, Store, Transaction, restore,
 };
 
 use crate::support::{Random, fast_dir, objects, open, pod, store_file};
@@ -201,4 +201,18 @@ async fn a_newer_backup_and_a_file_that_is_none_are_told_apart() {
     fs::write(&file, "apiVersion: v1\n").unwrap();
     let other = restore(&file, &data, Existing::Refuse).unwrap_err();
     assert_eq!(other.to_string(), format!("{} is not a backup of a store", file.display()));
+}
+
+#[tokio::test]
+async fn a_file_is_replaced_only_if_that_is_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::in_memory(History::default());
+    let file = dir.path().join("backup");
+    let backup = store.backup_unless(&file, Existing::Refuse).await.unwrap();
+    std::fs::write(&file, "something else").unwrap();
+    let refused = store.backup_unless(&file, Existing::Refuse).await.unwrap_err();
+    assert!(matches!(&refused, BackupError::Exists { file: named } if *named == file), "{refused}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "something else");
+    assert_eq!(store.backup_unless(&file, Existing::Replace).await.unwrap(), backup);
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
 }

@@ -3,7 +3,7 @@
 mod crds;
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -13,6 +13,7 @@ use windlass_manager::{Data, Embedded, EmbeddedError, install};
 use windlass_store::OpenError;
 
 use crate::exit::Failure;
+use crate::logging::{self, LogFormat};
 use crate::output;
 
 /// Serve a Kubernetes API from this process: no etcd, no management cluster
@@ -37,6 +38,9 @@ pub(crate) struct ServeCommand {
     /// Address to listen on; port 0 picks one
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:6443")]
     listen: SocketAddr,
+    /// Name or address that clients know this API by, for its certificate; may be given several times
+    #[arg(long = "tls-san", value_name = "NAME", value_parser = certificate_name)]
+    tls_san: Vec<String>,
     /// Where to write a kubeconfig for the administrator (mode 0600)
     #[arg(long, value_name = "FILE")]
     kubeconfig_out: Option<PathBuf>,
@@ -52,6 +56,7 @@ pub(crate) struct ServeCommand {
 }
 
 pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
+    logging::start("warn", LogFormat::Text)?;
     let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
     let data = if command.in_memory {
         Data::Memory
@@ -69,6 +74,10 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     if let Some(directory) = &command.crds {
         crds::apply(embedded.server(), directory).await?;
     }
+    if let Some(warning) = reachable(command.listen, &command.tls_san) {
+        output::note(&warning);
+    }
+    embedded.add_names(command.tls_san.iter().cloned());
     let (listener, url) = Embedded::listen(command.listen).await.map_err(|error| not_running(&error))?;
     if let Some(path) = &command.kubeconfig_out {
         embedded.write_kubeconfig(path, &url).map_err(|error| failed(&error))?;
@@ -77,6 +86,37 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
     let stop = termination()?;
     output::print(&ready(&url, &command))?;
     embedded.serve(listener, stop).await.map_err(|error| failed(&error))
+}
+
+/// A name or address as a certificate may have it.
+pub(crate) fn certificate_name(text: &str) -> Result<String, String> {
+    let is_name = !text.is_empty()
+        && text.len() <= 253
+        && text.split('.').all(|label| !label.is_empty() && label.len() <= 63)
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || ['-', '.'].contains(&c));
+    match is_name || text.parse::<IpAddr>().is_ok() {
+        true => Ok(text.to_owned()),
+        false => Err("neither a DNS name nor an IP address".to_owned()),
+    }
+}
+
+/// What to say about an address that other machines can reach.
+pub(crate) fn reachable(listen: SocketAddr, names: &[String]) -> Option<String> {
+    let ip = listen.ip();
+    if ip.is_loopback() {
+        return None;
+    }
+    let mut text = format!(
+        "the API listens on {listen}, which other machines can reach. Clients need a certificate or a token; health \
+         and version are answered to all. See docs/security.md."
+    );
+    if names.is_empty() {
+        let known = if ip.is_unspecified() { "localhost and 127.0.0.1".to_owned() } else { format!("{ip}") };
+        text.push_str(&format!(
+            "\n      Its certificate is for {known}: give --tls-san for every other name or address that clients use."
+        ));
+    }
+    Some(text)
 }
 
 /// Why the API does not run, and what can be done about it.
@@ -130,4 +170,30 @@ pub(crate) fn data_dir(named: Option<&Path>) -> Result<PathBuf, Failure> {
         .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
         .map(|base| base.join("windlass"))
         .ok_or_else(|| Failure::Invalid("neither --data-dir nor HOME is set".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_others_can_reach_is_said_to_be_one() {
+        let address = |text: &str| text.parse().unwrap();
+        assert_eq!(reachable(address("127.0.0.1:6443"), &[]), None);
+        assert_eq!(reachable(address("[::1]:6443"), &[]), None);
+        let all = reachable(address("0.0.0.0:6443"), &[]).unwrap();
+        assert!(all.contains("other machines can reach") && all.contains("--tls-san"), "{all}");
+        let named = reachable(address("10.0.0.1:6443"), &["api.example.org".to_owned()]).unwrap();
+        assert!(!named.contains("--tls-san"), "{named}");
+    }
+
+    #[test]
+    fn names_of_certificates_are_names_or_addresses() {
+        for name in ["api", "api.example.org", "10.0.0.1", "fd00::1"] {
+            assert!(certificate_name(name).is_ok(), "{name}");
+        }
+        for name in ["", "a b", "a..b", "*", "ü", &"a".repeat(64), "a\n"] {
+            assert!(certificate_name(name).is_err(), "{name:?}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use windlass_manager::{Up, UpError};
 use crate::exit::Failure;
 use crate::logging::{self, LogFormat};
 use crate::output;
-use crate::serve::{not_running, termination};
+use crate::serve::{certificate_name, not_running, reachable, termination};
 use settings::Settings;
 
 /// Run the whole management plane in this process: API, controllers, admission, in-memory machines
@@ -43,6 +43,15 @@ pub(crate) struct UpCommand {
     /// Address of the API; port 0 picks one [default: 127.0.0.1:6443]
     #[arg(long, value_name = "IP:PORT", env = "WINDLASS_LISTEN")]
     listen: Option<SocketAddr>,
+    /// Name or address that clients know this API by, for its certificate; may be given several times
+    #[arg(
+        long = "tls-san",
+        value_name = "NAME",
+        env = "WINDLASS_TLS_SAN",
+        value_delimiter = ',',
+        value_parser = certificate_name
+    )]
+    tls_san: Option<Vec<String>>,
     /// Where to write a kubeconfig for the administrator (mode 0600); left out, into the data directory
     #[arg(long, value_name = "FILE", env = "WINDLASS_KUBECONFIG_OUT")]
     kubeconfig_out: Option<PathBuf>,
@@ -75,6 +84,9 @@ pub(crate) struct UpCommand {
 pub(crate) async fn run(command: UpCommand) -> Result<(), Failure> {
     let settings = Settings::settle(command)?;
     logging::start(&settings.log_level, settings.log_format)?;
+    if let Some(warning) = reachable(settings.options.listen, &settings.options.names) {
+        output::note(&warning);
+    }
     let up = Up::start(settings.options).await.map_err(failed)?;
     if let Some(problem) = up.embedded().no_backup() {
         output::note(&format!("backups are possible only while this server is stopped: {problem}"));

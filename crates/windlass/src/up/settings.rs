@@ -10,7 +10,7 @@ use super::UpCommand;
 use crate::exit::Failure;
 use crate::logging::LogFormat;
 use crate::output;
-use crate::serve::data_dir;
+use crate::serve::{certificate_name, data_dir};
 
 /// Largest config file that is read.
 const MAX_FILE: u64 = 64 * 1024;
@@ -33,6 +33,7 @@ struct File {
     data_dir: Option<PathBuf>,
     in_memory: Option<bool>,
     listen: Option<SocketAddr>,
+    tls_san: Option<Vec<String>>,
     kubeconfig_out: Option<PathBuf>,
     controllers: Option<Vec<String>>,
     dev_provider: Option<bool>,
@@ -72,7 +73,13 @@ impl Settings {
                 Selection::from_names(names).map_err(|error| Failure::Invalid(error.to_string()))?
             }
         };
+        let names = command.tls_san.or(file.tls_san).unwrap_or_default();
+        for name in &names {
+            certificate_name(name)
+                .map_err(|problem| Failure::Invalid(format!("tlsSan {name:?} is {problem}")))?;
+        }
         let options = UpOptions {
+            names,
             kubeconfig: command.kubeconfig_out.or(file.kubeconfig_out).or(beside),
             controllers,
             has_dev_provider: !command.no_dev_provider && file.dev_provider != Some(false),

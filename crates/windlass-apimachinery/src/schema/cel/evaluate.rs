@@ -8,7 +8,7 @@ use kube_cel::cel::{self, ExecutionError};
 use serde_json::Value;
 
 use super::convert::to_cel;
-use super::cost::{Budget, Stopped};
+use super::meter::{Budget, Stopped};
 use super::{Compiled, Node};
 use crate::cause::{Cause, FieldPath, Reason};
 use crate::json;
@@ -18,9 +18,14 @@ use crate::schema::structural::{Additional, Schema, Type};
 /// The longest message an expression may produce; longer ones fall back to the fixed message.
 const MAX_MESSAGE: usize = 5 * 1024;
 
-pub(super) fn evaluate(root: &Node, schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-    let mut walk =
-        Walk { path: FieldPath::default(), causes: Vec::new(), budget: Budget::default(), stopped: false };
+pub(super) fn evaluate(
+    budget: &mut Budget,
+    root: &Node,
+    schema: &Schema,
+    object: &Value,
+    old: Option<&Value>,
+) -> Vec<Cause> {
+    let mut walk = Walk { path: FieldPath::default(), causes: Vec::new(), budget, stopped: false };
     walk.node(root, schema, Subject { value: object, old_self: old, replaces: old, unchanged_above: false });
     walk.causes
 }
@@ -44,15 +49,15 @@ impl Subject<'_> {
     }
 }
 
-struct Walk {
+struct Walk<'b> {
     path: FieldPath,
     causes: Vec<Cause>,
-    budget: Budget,
+    budget: &'b mut Budget,
     /// Whether a rule cost too much, so that no other is evaluated.
     stopped: bool,
 }
 
-impl Walk {
+impl Walk<'_> {
     fn node(&mut self, node: &Node, schema: &Schema, subject: Subject<'_>) {
         // A rule on a nullable value is about the value, not about its absence.
         if subject.value.is_null() || self.stopped {
@@ -116,7 +121,7 @@ impl Walk {
             } else {
                 None
             };
-            let result = match rule.condition.evaluate(this, old.as_ref(), &mut self.budget) {
+            let result = match rule.condition.evaluate(this, old.as_ref(), self.budget) {
                 Ok(result) => result,
                 Err(why) => return self.stop(why, rule, schema),
             };
@@ -180,7 +185,7 @@ impl Walk {
             Some(blamed) => self.path.join(blamed),
             None => self.path.field(),
         };
-        let detail = rule.message(this, old, &mut self.budget);
+        let detail = rule.message(this, old, self.budget);
         let composite = matches!(schema.ty, Some(Type::Object | Type::Array));
         match rule.source.reason.as_deref() {
             Some("FieldValueForbidden") => Cause::forbidden(field, detail),

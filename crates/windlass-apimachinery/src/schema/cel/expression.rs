@@ -1,23 +1,22 @@
 //! One CEL expression: parsed, checked against what can be evaluated, and made ready.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
 use kube_cel::cel;
-use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, SelectExpr};
+use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use kube_cel::cel::parser::Parser;
 
-use super::convert::escape;
-use super::cost::{self, Budget, Stopped};
-use super::functions;
-use crate::schema::structural::{Additional, Schema, Type};
+use super::check::{Checker, Known};
+use super::interpreter::Interpreter;
+use super::meter::{Budget, Stopped};
+use crate::schema::structural::Schema;
 
 /// An expression that is known to use only what the evaluator has.
 #[derive(Debug)]
 pub(super) struct Expression {
     expression: IdedExpr,
     uses_old_self: bool,
-    /// What an evaluation costs, its loops not counted.
+    /// What an evaluation costs at most, for values that the schema allows.
     cost: u64,
 }
 
@@ -63,7 +62,7 @@ impl Expression {
     /// Needs a stack of [`PARSER_STACK`] bytes.
     pub(super) fn compile(text: &str, scope: Scope<'_>) -> Result<Self, ExpressionError> {
         let root = Known { schema: scope.schema, is_resource: scope.is_resource };
-        Self::with_variables(text, vec![("self".into(), Some(root)), ("oldSelf".into(), None)])
+        Self::with_variables(text, vec![("self".into(), Some(root)), ("oldSelf".into(), Some(root))])
     }
 
     /// The same for an expression about other things, of which nothing is known.
@@ -86,10 +85,14 @@ impl Expression {
             return Err(ExpressionError::TooComplex);
         }
         normalize(&mut expression);
-        let mut checker = Checker { variables, uses_old_self: false };
-        checker.check(&expression)?;
-        let cost = cost::instrument(&mut expression);
+        let mut checker = Checker::new(variables);
+        let cost = checker.check(&expression)?.cost;
         Ok(Expression { expression, uses_old_self: checker.uses_old_self, cost })
+    }
+
+    /// What an evaluation costs at most. Kubernetes bounds it when a schema is created.
+    pub(super) fn cost(&self) -> u64 {
+        self.cost
     }
 
     pub(super) fn uses_old_self(&self) -> bool {
@@ -113,17 +116,9 @@ impl Expression {
         variables: impl Iterator<Item = (&'v str, cel::Value)>,
         budget: &mut Budget,
     ) -> Result<cel::ResolveResult, Stopped> {
-        let mut context = functions::context();
-        for (name, value) in variables {
-            context.add_variable_from_value(name, value);
-        }
-        budget.spend(self.cost, || cel::Value::resolve(&self.expression, &context))
+        let variables = variables.collect();
+        budget.spend(|meter| Interpreter::new(meter, variables).evaluate(&self.expression))
     }
-}
-
-/// Operators as the parser names them, such as `_&&_` and `@in`.
-fn is_operator(name: &str) -> bool {
-    !name.starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
 /// Rewrites what the evaluator gets wrong or lacks but has an equivalent for.
@@ -220,145 +215,6 @@ pub(super) fn children_mut(expression: &mut IdedExpr) -> Vec<&mut IdedExpr> {
         Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => Vec::new(),
     }
 }
-
-/// What is known about the value of a subexpression.
-#[derive(Clone, Copy)]
-struct Known<'a> {
-    schema: &'a Schema,
-    is_resource: bool,
-}
-
-struct Checker<'a> {
-    /// Variables in scope, innermost last, with what they hold if that is known.
-    variables: Vec<(String, Option<Known<'a>>)>,
-    uses_old_self: bool,
-}
-
-type Checked<'a> = Result<Option<Known<'a>>, ExpressionError>;
-
-impl<'a> Checker<'a> {
-    fn check(&mut self, expression: &IdedExpr) -> Checked<'a> {
-        match &expression.expr {
-            Expr::Ident(name) => self.variable(name),
-            Expr::Select(select) => self.select(select),
-            Expr::Call(call) => self.call(call),
-            Expr::Comprehension(loop_) => self.comprehension(loop_),
-            Expr::List(list) => {
-                list.elements.iter().try_for_each(|element| self.check(element).map(|_| ()))?;
-                Ok(None)
-            }
-            Expr::Map(map) => {
-                for entry in &map.entries {
-                    let EntryExpr::MapEntry(entry) = &entry.expr else {
-                        return Err(ExpressionError::Unsupported("message literals"));
-                    };
-                    self.check(&entry.key)?;
-                    self.check(&entry.value)?;
-                }
-                Ok(None)
-            }
-            Expr::Literal(_) => Ok(None),
-            Expr::Struct(_) => Err(ExpressionError::Unsupported("message literals")),
-            Expr::Unspecified => Err(ExpressionError::Unsupported("an empty expression")),
-        }
-    }
-
-    fn variable(&mut self, name: &str) -> Checked<'a> {
-        let (_, known) = self
-            .variables
-            .iter()
-            .rev()
-            .find(|(variable, _)| variable == name)
-            .ok_or_else(|| ExpressionError::UnknownVariable(name.to_owned()))?;
-        self.uses_old_self |= name == "oldSelf";
-        Ok(*known)
-    }
-
-    fn select(&mut self, select: &SelectExpr) -> Checked<'a> {
-        let Some(Known { schema, is_resource }) = self.check(&select.operand)? else { return Ok(None) };
-        if is_resource {
-            match select.field.as_str() {
-                "apiVersion" | "kind" => return Ok(None),
-                "metadata" => return Ok(Some(Known { schema: &NAMES, is_resource: false })),
-                _ => {}
-            }
-        }
-        let declared = schema.properties.iter().find(|(name, _)| escape(name) == select.field);
-        match (declared, &schema.additional) {
-            (Some((_, field)), _) => Ok(Some(known(field))),
-            (None, Some(Additional::Schema(field))) => Ok(Some(known(field))),
-            (None, Some(Additional::Anything)) => Ok(None),
-            // Only a closed object is known not to have a field.
-            (None, None) if schema.ty != Some(Type::Object) || schema.preserve_unknown => Ok(None),
-            (None, None) => Err(ExpressionError::UnknownField(select.field.clone())),
-        }
-    }
-
-    fn call(&mut self, call: &CallExpr) -> Checked<'a> {
-        let namespace = call.target.as_ref().and_then(|target| match &target.expr {
-            Expr::Ident(name) if !self.variables.iter().any(|(variable, _)| variable == name) => Some(name),
-            _ => None,
-        });
-        let name = match namespace {
-            Some(namespace) => format!("{namespace}.{}", call.func_name),
-            None => call.func_name.clone(),
-        };
-        if !is_operator(&name) && !functions::is_supported(&name) {
-            return Err(ExpressionError::UnknownFunction(name));
-        }
-        if let (Some(target), None) = (&call.target, namespace) {
-            self.check(target)?;
-        }
-        let mut arguments = Vec::with_capacity(call.args.len());
-        for argument in &call.args {
-            arguments.push(self.check(argument)?);
-        }
-        // `list[0]` and `map["key"]` have the type of the elements; of other calls nothing is known.
-        match arguments.first() {
-            Some(Some(container)) if call.func_name == "_[_]" => Ok(elements(*container)),
-            _ => Ok(None),
-        }
-    }
-
-    fn comprehension(&mut self, loop_: &ComprehensionExpr) -> Checked<'a> {
-        if loop_.iter_var2.is_some() {
-            return Err(ExpressionError::Unsupported("macros with two variables"));
-        }
-        let range = self.check(&loop_.iter_range)?;
-        self.check(&loop_.accu_init)?;
-        // Iterating over a map yields its keys, which are strings.
-        let element = range.filter(|range| range.schema.ty == Some(Type::Array)).and_then(elements);
-        let outside = self.variables.len();
-        self.variables.push((loop_.accu_var.clone(), None));
-        self.variables.push((loop_.iter_var.clone(), element));
-        let inside = [&loop_.loop_cond, &loop_.loop_step, &loop_.result];
-        let checked = inside.into_iter().try_for_each(|part| self.check(part).map(|_| ()));
-        self.variables.truncate(outside);
-        checked.map(|()| None)
-    }
-}
-
-fn known(schema: &Schema) -> Known<'_> {
-    Known { schema, is_resource: schema.embedded_resource }
-}
-
-fn elements(container: Known<'_>) -> Option<Known<'_>> {
-    match (&container.schema.items, &container.schema.additional) {
-        (Some(items), _) => Some(known(items)),
-        (None, Some(Additional::Schema(field))) => Some(known(field)),
-        _ => None,
-    }
-}
-
-/// What rules may know of an object's metadata: its name.
-static NAMES: LazyLock<Schema> = LazyLock::new(|| {
-    let text = || Schema { ty: Some(Type::String), ..Schema::default() };
-    Schema {
-        ty: Some(Type::Object),
-        properties: [("name".to_owned(), text()), ("generateName".to_owned(), text())].into(),
-        ..Schema::default()
-    }
-});
 
 fn one_line(errors: &cel::ParseErrors) -> String {
     let messages: BTreeSet<String> = errors.errors.iter().map(|error| error.msg.clone()).collect();

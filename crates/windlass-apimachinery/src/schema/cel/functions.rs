@@ -5,8 +5,6 @@ use std::sync::LazyLock;
 use kube_cel::KubeCelExt;
 use kube_cel::cel::Context;
 
-use super::cost;
-
 /// A scope with all functions and no variables.
 pub(super) fn context() -> Context<'static> {
     FUNCTIONS.new_inner_scope()
@@ -19,11 +17,7 @@ pub(super) fn is_supported(name: &str) -> bool {
 }
 
 /// Every function, registered once: building the registry costs more than most rules.
-static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| {
-    let mut context = Context::default().with_all();
-    cost::add_functions(&mut context);
-    context
-});
+static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
 
 /// The functions of CEL itself. The registry cannot be asked, so tests compare it with these names.
 const CEL: &str = "\

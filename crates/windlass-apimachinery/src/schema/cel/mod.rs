@@ -1,15 +1,21 @@
 //! Validation rules: `x-kubernetes-validations`, compiled once and evaluated where they stand.
 //!
-//! The evaluator is the `cel` crate with Kubernetes' functions from `kube-cel`. The walk over the
-//! object is ours: it visits only nodes that have rules below them, which is what makes a schema
-//! with two rules cost two evaluations.
+//! Parser and functions are those of the `cel` crate and of `kube-cel`. The interpreter is ours, because it pays
+//! for what it does, and so is the walk over the object: it visits only nodes that have rules below them, which is
+//! what makes a schema with two rules cost two evaluations.
+//!
+//! Costs are bounded twice, with Kubernetes' limits: at most what a rule can cost by the bounds in its schema, when
+//! the schema is created (`check`, `size`), and what it does cost, when it is evaluated (`meter`).
 
+mod check;
 mod condition;
 mod convert;
-mod cost;
 mod evaluate;
 mod expression;
 mod functions;
+mod interpreter;
+mod meter;
+mod size;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +24,7 @@ use serde_json::Value;
 
 pub use self::condition::{Condition, ConditionError};
 use self::expression::{Expression, Scope};
+pub use self::meter::Budget as RuleBudget;
 use super::structural::{Additional, Rule, Schema};
 use crate::cause::{Cause, FieldPath, NO_FIELD};
 
@@ -33,14 +40,27 @@ impl Rules {
     ///
     /// What cannot be evaluated here is refused now, with the place of the rule, and not when the
     /// first object arrives: syntax, unknown functions, unknown variables, fields that the schema
-    /// does not declare. `path` is where the schema stands in its CRD.
+    /// does not declare, rules that may cost too much for what the schema allows. `path` is where the
+    /// schema stands in its CRD.
     pub fn compile(schema: &Arc<Schema>, path: &str) -> Result<Rules, Vec<Cause>> {
+        Self::compiled(schema, path, true)
+    }
+
+    /// Compiles the rules of a schema that was accepted before, maybe by a version that estimated no costs.
+    pub fn compile_accepted(schema: &Arc<Schema>) -> Result<Rules, Vec<Cause>> {
+        Self::compiled(schema, "", false)
+    }
+
+    fn compiled(schema: &Arc<Schema>, path: &str, estimate: bool) -> Result<Rules, Vec<Cause>> {
         if !has_rules(schema) {
             return Ok(Rules { schema: Arc::clone(schema), root: None });
         }
         let compile = || {
-            let mut compiler = Compiler { path: FieldPath::new(path), causes: Vec::new() };
-            let root = compiler.node(schema, true);
+            let mut compiler = Compiler { path: FieldPath::new(path), causes: Vec::new(), costs: Vec::new() };
+            let root = compiler.node(schema, true, Some(1));
+            if estimate {
+                compiler.check_costs(path);
+            }
             if compiler.causes.is_empty() { Ok(root) } else { Err(compiler.causes) }
         };
         let compiled = with_parser_stack(compile);
@@ -60,13 +80,24 @@ impl Rules {
     /// rule is evaluated, and the answer says that instead. With `old`, rules that mention `oldSelf`
     /// are evaluated as well, and values that the update leaves alone are not held against it.
     pub fn evaluate(&self, object: &Value, old: Option<&Value>, found: &[Cause]) -> Vec<Cause> {
+        self.evaluate_within(&mut RuleBudget::default(), object, old, found)
+    }
+
+    /// The same for one of several objects of one request, which share what rules may cost.
+    pub fn evaluate_within(
+        &self,
+        budget: &mut RuleBudget,
+        object: &Value,
+        old: Option<&Value>,
+        found: &[Cause],
+    ) -> Vec<Cause> {
         let Some(root) = &self.root else { return Vec::new() };
         if found.iter().any(Cause::blocks_rules) {
             let detail = "some validation rules were not checked because the object was invalid; correct \
                           the existing errors to complete validation";
             return vec![Cause::invalid(NO_FIELD, &Value::Null, detail)];
         }
-        evaluate::evaluate(root, &self.schema, object, old)
+        evaluate::evaluate(budget, root, &self.schema, object, old)
     }
 }
 
@@ -103,32 +134,37 @@ struct Compiled {
 struct Compiler {
     path: FieldPath,
     causes: Vec<Cause>,
+    /// Where the expressions are and what they cost at most in one request.
+    costs: Vec<(String, u64)>,
 }
 
 impl Compiler {
-    fn node(&mut self, schema: &Schema, is_resource: bool) -> Option<Node> {
+    /// `count` is how many values of this schema there may be in an object, if the schemas around it say.
+    fn node(&mut self, schema: &Schema, is_resource: bool, count: Option<u64>) -> Option<Node> {
         let mut node = Node::default();
         for (index, rule) in schema.rules.iter().enumerate() {
             let mark = self.path.push("x-kubernetes-validations");
             self.path.push_index(index);
-            node.rules.extend(self.rule(rule, schema, is_resource));
+            node.rules.extend(self.rule(rule, Scope { schema, is_resource }, count));
             self.path.pop(mark);
         }
         for (name, field) in &schema.properties {
             let mark = self.path.push("properties");
             self.path.push_key(name);
-            let child = self.node(field, field.embedded_resource);
+            let child = self.node(field, field.embedded_resource, count);
             self.path.pop(mark);
             node.properties.extend(child.map(|child| (name.clone(), child)));
         }
         if let Some(Additional::Schema(field)) = &schema.additional {
             let mark = self.path.push("additionalProperties");
-            node.additional = self.node(field, field.embedded_resource).map(Box::new);
+            let count = times(count, schema.checks.max_properties);
+            node.additional = self.node(field, field.embedded_resource, count).map(Box::new);
             self.path.pop(mark);
         }
         if let Some(items) = &schema.items {
             let mark = self.path.push("items");
-            node.items = self.node(items, items.embedded_resource).map(Box::new);
+            let count = times(count, schema.checks.max_items);
+            node.items = self.node(items, items.embedded_resource, count).map(Box::new);
             self.path.pop(mark);
         }
         let has_rules = !node.rules.is_empty()
@@ -138,12 +174,13 @@ impl Compiler {
         has_rules.then_some(node)
     }
 
-    fn rule(&mut self, rule: &Rule, schema: &Schema, is_resource: bool) -> Option<Compiled> {
-        let condition = self.expression("rule", &rule.rule, schema, is_resource);
+    fn rule(&mut self, rule: &Rule, scope: Scope<'_>, count: Option<u64>) -> Option<Compiled> {
+        let schema = scope.schema;
+        let condition = self.expression("rule", &rule.rule, scope, count);
         let message = rule
             .message_expression
             .as_ref()
-            .map(|text| self.expression("messageExpression", text, schema, is_resource));
+            .map(|text| self.expression("messageExpression", text, scope, count));
         let blamed = rule.field_path.as_ref().map(|text| self.blamed(text, schema));
         if let (true, Some(condition)) = (rule.optional_old_self, &condition)
             && !condition.uses_old_self()
@@ -169,17 +206,48 @@ impl Compiler {
         &mut self,
         keyword: &str,
         text: &str,
-        schema: &Schema,
-        is_resource: bool,
+        scope: Scope<'_>,
+        count: Option<u64>,
     ) -> Option<Expression> {
-        match Expression::compile(text, Scope { schema, is_resource }) {
-            Ok(expression) => Some(expression),
+        let field = self.path.join(keyword);
+        match Expression::compile(text, scope) {
+            Ok(expression) => {
+                let count = count.unwrap_or_else(|| size::most_in_a_request(scope.schema));
+                let cost = expression.cost().saturating_mul(count);
+                self.costs.push((field, cost));
+                Some(expression)
+            }
             Err(error) => {
                 let detail = format!("compilation failed: {error}");
-                self.causes.push(Cause::invalid(self.path.join(keyword), &Value::from(text), detail));
+                self.causes.push(Cause::invalid(field, &Value::from(text), detail));
                 None
             }
         }
+    }
+
+    /// Refuses rules that may cost too much, each or all together, naming those that cost most.
+    fn check_costs(&mut self, path: &str) {
+        for (field, cost) in self.costs.iter().filter(|(_, cost)| *cost > size::PER_RULE) {
+            let what = if field.ends_with("messageExpression") { "messageExpression" } else { "rule" };
+            let factor = factor(*cost, size::PER_RULE);
+            let detail = format!("estimated {what} cost exceeds budget by factor of {factor} {HOW_TO_BOUND}");
+            self.causes.push(Cause::forbidden(field.clone(), detail));
+        }
+        let total = self.costs.iter().fold(0_u64, |total, (_, cost)| total.saturating_add(*cost));
+        if total <= size::PER_SCHEMA {
+            return;
+        }
+        self.costs.sort_by(|left, right| right.1.cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
+        let most = self.costs.iter().take(4).filter(|(_, cost)| *cost > size::PER_SCHEMA / 100);
+        let detail =
+            "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+        self.causes.extend(most.map(|(field, _)| Cause::forbidden(field.clone(), detail)));
+        let detail = format!(
+            "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget by \
+             factor of {} {HOW_TO_BOUND}",
+            factor(total, size::PER_SCHEMA)
+        );
+        self.causes.push(Cause::forbidden(path, detail));
     }
 
     /// `.spec['a.b']` as `spec.a.b`, if the schema has such a field.
@@ -191,6 +259,22 @@ impl Compiler {
         }
         resolved.ok()
     }
+}
+
+const HOW_TO_BOUND: &str = "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, \
+                            maps, and strings are declared)";
+
+/// How many times a cost is above its limit.
+fn factor(cost: u64, limit: u64) -> String {
+    match cost / limit {
+        0..100 => format!("{:.1}x", cost as f64 / limit as f64),
+        _ => "more than 100x".to_owned(),
+    }
+}
+
+/// How many values there may be inside of so many lists or maps.
+fn times(count: Option<u64>, bound: Option<i64>) -> Option<u64> {
+    Some(count?.saturating_mul(u64::try_from(bound?).unwrap_or(0)))
 }
 
 fn has_rules(schema: &Schema) -> bool {

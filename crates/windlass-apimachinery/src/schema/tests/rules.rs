@@ -31,8 +31,8 @@ fn object(rule: Value) -> Value {
             "data": {"type": "string", "format": "byte"},
             "ios": {"x-kubernetes-int-or-string": true},
             "labels": {"type": "object", "additionalProperties": {"type": "string"}},
-            "list": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
-            "tags": {"type": "array", "items": {"type": "string"}},
+            "list": {"type": "array", "maxItems": 100, "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+            "tags": {"type": "array", "maxItems": 64, "items": {"type": "string"}},
         },
         "x-kubernetes-validations": [rule],
     })
@@ -180,13 +180,13 @@ fn transition_rules_run_only_where_there_was_a_value() {
         schema["x-kubernetes-validations"] = json!([{"rule": "self == oldSelf", "message": "immutable"}]);
         schema
     };
-    let text = immutable(json!({"type": "string"}));
+    let text = immutable(json!({"type": "string", "maxLength": 16}));
     let fields = json!({"type": "object", "properties": {"a": text}});
     let by_key = json!({
-        "type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+        "type": "array", "maxItems": 8, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
         "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": text}},
     });
-    let plain = json!({"type": "array", "items": text});
+    let plain = json!({"type": "array", "maxItems": 8, "items": text});
     let atomic = json!({"type": "object", "x-kubernetes-map-type": "atomic", "properties": {"a": text}});
     let cases = [
         ("created", &fields, json!({"a": "x"}), None, 0),
@@ -341,14 +341,14 @@ fn rules_of_the_kinds_that_crds_have_hold_and_break() {
         ),
         (
             "self.all(x, self.exists_one(y, x.t == y.t))",
-            json!({"type": "array", "items": {"type": "object", "properties": {"t": {"type": "string"}}}}),
+            json!({"type": "array", "maxItems": 16, "items": {"type": "object", "properties": {"t": {"type": "string", "maxLength": 63}}}}),
             json!([{"t": "a"}, {"t": "a"}]),
             None,
             1,
         ),
         (
             "self.all(x, self.exists_one(y, x.t == y.t))",
-            json!({"type": "array", "items": {"type": "object", "properties": {"t": {"type": "string"}}}}),
+            json!({"type": "array", "maxItems": 16, "items": {"type": "object", "properties": {"t": {"type": "string", "maxLength": 63}}}}),
             json!([{"t": "a"}, {"t": "b"}]),
             None,
             0,
@@ -366,17 +366,18 @@ fn a_rule_that_costs_too_much_is_stopped_and_no_other_is_evaluated() {
     let mut schema =
         object(rule("self.tags.all(a, self.tags.all(b, self.tags.all(c, a != b || b != c || a == c)))"));
     schema["x-kubernetes-validations"].as_array_mut().unwrap().push(rule("false"));
+    schema["properties"]["tags"]["items"]["maxLength"] = 8.into();
     let tags = |count: usize| json!({"tags": (0..count).map(|tag| tag.to_string()).collect::<Vec<_>>()});
     let expected = "FieldValueInvalid spec: Invalid value: \"object\": 'operation cancelled: actual cost limit \
         exceeded': no further validation rules will be run due to call cost exceeds limit for rule: never";
-    assert_eq!(broken(schema.clone(), tags(200), None), [expected]);
+    assert_eq!(broken(schema.clone(), tags(64), None), [expected]);
     assert_eq!(broken(schema, tags(5), None).len(), 1, "only the rule that is false");
 }
 
 #[test]
 fn rules_that_cost_too_much_together_are_stopped() {
     let item = object(json!({"rule": "self.name.matches('^a')", "message": "never"}));
-    let schema = json!({"type": "array", "items": item});
+    let schema = json!({"type": "array", "maxItems": 12, "items": item});
     let value = Value::from(vec![json!({"name": "a".repeat(2_400_000)}); 12]);
     let expected = "Invalid value: \"object\": validation failed due to running out of cost budget, no further \
         validation rules will be run";
@@ -387,9 +388,104 @@ fn rules_that_cost_too_much_together_are_stopped() {
 
 #[test]
 fn long_texts_cost_more_than_short_ones() {
-    let schema = object(json!({"rule": "self.tags.all(a, self.name.matches('^[a-z]+$'))", "message": "no"}));
-    let value = |length: usize| json!({"name": "a".repeat(length), "tags": vec!["x"; 100]});
+    let mut schema =
+        object(json!({"rule": "self.tags.all(a, self.name.matches('^[a-z]+$'))", "message": "no"}));
+    schema["properties"]["name"]["maxLength"] = 100_000.into();
+    let value = |length: usize| json!({"name": "a".repeat(length), "tags": vec!["x"; 64]});
     assert_eq!(broken(schema.clone(), value(10), None), Vec::<String>::new());
     let causes = broken(schema, value(50_000), None);
     assert!(causes.len() == 1 && causes[0].contains("cost limit exceeded"), "{causes:?}");
+}
+
+/// What a rule may cost by the bounds in its schema is bounded when the schema is created.
+#[test]
+fn rules_that_may_cost_too_much_are_refused_with_their_schema() {
+    let doubled = |times: usize| {
+        let steps: String = (0..times).map(|_| ".map(s, s + s)").collect();
+        format!("['aaaaaaaaaa']{steps}.all(s, s != '')")
+    };
+    let list = |bounds: Value| {
+        let mut list = json!({"type": "array", "items": {"type": "string"}});
+        list.as_object_mut().unwrap().extend(bounds.as_object().unwrap().clone());
+        list
+    };
+    let text = |bounds: Value| {
+        let mut text = bounds;
+        text["type"] = "string".into();
+        text
+    };
+    let cases = [
+        ("a string of 10 bytes doubled 27 times", doubled(27), json!({"type": "string"}), true),
+        ("a string of 10 bytes doubled 5 times", doubled(5), json!({"type": "string"}), false),
+        ("an unbounded list, once", "self.all(a, a.matches('^[a-z]+$'))".into(), list(json!({})), true),
+        (
+            "an unbounded list of integers, once",
+            "self.all(a, a > 0)".into(),
+            json!({"type": "array", "items": {"type": "integer"}}),
+            false,
+        ),
+        (
+            "an unbounded list within itself",
+            "self.all(a, self.all(b, a > b || a < b))".into(),
+            json!({"type": "array", "items": {"type": "integer"}}),
+            true,
+        ),
+        (
+            "a bounded list within itself",
+            "self.all(a, self.all(b, a > b || a < b))".into(),
+            json!({"type": "array", "maxItems": 100, "items": {"type": "integer"}}),
+            false,
+        ),
+        (
+            "a bounded list of unbounded strings",
+            "self.all(a, self.all(b, a == b))".into(),
+            list(json!({"maxItems": 100})),
+            true,
+        ),
+        ("an unbounded string, searched", "self.contains(self)".into(), text(json!({})), true),
+        ("a bounded string, searched", "self.contains(self)".into(), text(json!({"maxLength": 1000})), false),
+    ];
+    for (name, rule, mut schema, refused) in cases {
+        schema["x-kubernetes-validations"] = json!([{"rule": rule}]);
+        match compile(schema) {
+            Ok(_) => assert!(!refused, "{name} is accepted"),
+            Err(causes) => {
+                assert!(refused, "{name}: {causes:?}");
+                assert!(
+                    causes[0].contains("Forbidden: estimated rule cost exceeds budget by factor of"),
+                    "{causes:?}"
+                );
+            }
+        }
+    }
+}
+
+/// What an older version accepted is still served, and bounded when it is evaluated.
+#[test]
+fn rules_that_were_accepted_once_are_not_estimated_again() {
+    let rule = json!([{"rule": "self.all(a, self.all(b, a == b))"}]);
+    let list = json!({"type": "array", "items": {"type": "string"}, "x-kubernetes-validations": rule});
+    let schema = json!({"type": "object", "properties": {"spec": list}});
+    let schema = Arc::new(Schema::from_crd(&schema, "root").unwrap());
+    assert!(Rules::compile(&schema, "root").is_err());
+    let rules = Rules::compile_accepted(&schema).unwrap();
+    assert_eq!(rules.evaluate(&json!({"spec": ["a", "a"]}), None, &[]), []);
+    let causes = rules.evaluate(&json!({"spec": vec!["a"; 2_000]}), None, &[]);
+    assert!(causes.len() == 1 && causes[0].to_string().contains("cost limit exceeded"), "{causes:?}");
+}
+
+/// How often a rule is evaluated counts: it is inside of lists and maps.
+#[test]
+fn a_cheap_rule_in_a_long_list_is_expensive() {
+    let rule = json!([{"rule": "self.contains('abcdefghij')"}]);
+    let item = json!({"type": "string", "maxLength": 1000, "x-kubernetes-validations": rule});
+    let list = |bound: u64| json!({"type": "array", "maxItems": bound, "items": item});
+    assert!(compile(list(1_000)).is_ok());
+    assert!(compile(list(1_000_000)).is_err());
+    let nested = json!({"type": "array", "maxItems": 1_000, "items": list(1_000)});
+    assert!(compile(nested).is_err());
+    let many: serde_json::Map<String, Value> = (0..40).map(|n| (format!("l{n}"), list(20_000))).collect();
+    let causes = compile(json!({"type": "object", "properties": many})).map(|_| ()).unwrap_err();
+    let total = "estimated rule cost total for entire OpenAPIv3 schema exceeds budget";
+    assert!(causes.iter().any(|cause| cause.contains(total)), "{causes:?}");
 }
