@@ -71,8 +71,13 @@ pub const PIN_ANNOTATION: &str = "upgrade.windlass.dev/version";
 pub const UPGRADE_STEP_ANNOTATION: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
 /// Annotations of a Cluster that only controllers write. Every other annotation is an edit by a user, after which hooks
 /// that hold the Cluster or that failed are called again.
-pub const WRITTEN_BY_CONTROLLERS: [&str; 4] =
-    [PENDING_HOOKS_ANNOTATION, UPGRADE_STEP_ANNOTATION, WAITING_ON_ANNOTATION, OK_TO_DELETE_ANNOTATION];
+pub const WRITTEN_BY_CONTROLLERS: [&str; 5] = [
+    PENDING_HOOKS_ANNOTATION,
+    UPGRADE_STEP_ANNOTATION,
+    ACKNOWLEDGED_TARGET_ANNOTATION,
+    WAITING_ON_ANNOTATION,
+    OK_TO_DELETE_ANNOTATION,
+];
 /// On a Cluster: how many MachineDeployments (and MachinePools) may upgrade at the same time.
 pub const UPGRADE_CONCURRENCY_ANNOTATION: &str = "topology.cluster.x-k8s.io/upgrade-concurrency";
 /// On a worker topology entry: this entry does not take part in the upgrade yet.

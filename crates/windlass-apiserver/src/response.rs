@@ -216,7 +216,7 @@ impl Reply {
     /// Adds line breaks to a whole JSON body.
     pub(crate) fn pretty(mut self) -> Self {
         if let (Content::Whole, JSON) = (&self.body.content, self.content_type) {
-            self.body.rest = crate::api::indent(&self.body.rest).into();
+            self.body.rest = crate::api::indent(&self.body.rest);
             let kept = self.body.kept();
             // It has room already; white space is at most a few times more, and is not refused.
             let _ = self.body.held.as_mut().map(|(answer, _)| answer.resize(kept));

@@ -127,8 +127,8 @@ mod tests {
     #[test]
     fn one_more_operation_or_another_value_is_another_patch() {
         let one = json!({"op": "add", "path": "/a", "value": 1});
-        assert!(!same(&[one.clone()], &[json!({"op": "add", "path": "/a", "value": 2})]));
-        assert!(!same(&[one.clone()], &[one.clone(), one.clone()]));
+        assert!(!same(std::slice::from_ref(&one), &[json!({"op": "add", "path": "/a", "value": 2})]));
+        assert!(!same(std::slice::from_ref(&one), &[one.clone(), one.clone()]));
         assert!(same(&[], &[]));
     }
 

@@ -67,7 +67,7 @@ async fn every_check_passes_when_everything_is_opted_into() {
 async fn a_self_signed_certificate_in_the_bundle_is_trusted_as_a_server() {
     use rcgen::{BasicConstraints, IsCa};
     for is_ca in [IsCa::Ca(BasicConstraints::Unconstrained), IsCa::NoCa, IsCa::ExplicitNoCa] {
-        let below = Below { self_signed: Some(is_ca.clone()), ..Below::default() };
+        let below = Below { self_signed: Some(is_ca), ..Below::default() };
         let extension = Extension::start(below, std::sync::Arc::new(|_, reply| reply)).await;
         let target = extension.target();
         let options = Options { hooks: HookSelection::none(), ..options() };

@@ -1,7 +1,5 @@
 //! Pinned worker groups, every combination of eight minors: the planner against a search of all ways.
 
-#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::collections::{BTreeSet, VecDeque};
 
 use windlass_plan::{PlanRequest, Source, Step, UpgradePlan, Violation, WorkerGroup, plan};

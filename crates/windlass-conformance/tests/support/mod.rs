@@ -167,7 +167,7 @@ struct Shared {
 
 impl Extension {
     pub(crate) async fn start(below: Below, twist: Twist) -> Self {
-        let pki = match below.self_signed.clone() {
+        let pki = match below.self_signed {
             Some(is_ca) => Pki::self_signed(&below.names, is_ca),
             None => Pki::new(&below.names, below.expires_in_days),
         };

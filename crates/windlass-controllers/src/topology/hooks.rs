@@ -286,7 +286,7 @@ mod tests {
             annotations.insert(key.to_owned(), "x".to_owned());
         }
         by_controllers.metadata.resource_version = Some("9".to_owned());
-        by_controllers.status.phase = "Provisioned".to_owned();
+        by_controllers.status.phase = Some(windlass_api::cluster::ClusterPhase::Provisioned);
         assert_eq!(edition(&by_controllers), edition(&first));
         for edited in [cluster(&[("a", "2")], 1), cluster(&[], 1), cluster(&[("a", "1")], 2)] {
             assert_ne!(edition(&edited), edition(&first));
