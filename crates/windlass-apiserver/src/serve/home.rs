@@ -235,13 +235,14 @@ mod tests {
     async fn what_stands_in_the_way_is_said() {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::new(directory.path().join("data"));
-        let missing = home.backup(&directory.path().join("b")).await.unwrap_err();
+        let missing = home.backup(&directory.path().join("b"), Existing::Refuse).await.unwrap_err();
         assert!(missing.to_string().contains("is not a data directory"), "{missing}");
         let store = Store::open(home.store(), &Options::new()).unwrap();
-        let silent = home.backup(&directory.path().join("b")).await.unwrap_err();
+        let silent = home.backup(&directory.path().join("b"), Existing::Refuse).await.unwrap_err();
         assert!(silent.to_string().contains("does not answer"), "{silent}");
         let _control = home.control(store).unwrap();
-        let unwritable = home.backup(&directory.path().join("no/such/dir/b")).await.unwrap_err();
+        let unwritable =
+            home.backup(&directory.path().join("no/such/dir/b"), Existing::Refuse).await.unwrap_err();
         assert!(matches!(unwritable, HomeBackupError::Server(_)), "{unwritable}");
     }
 }
