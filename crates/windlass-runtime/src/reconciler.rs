@@ -58,8 +58,8 @@ impl Outcome {
             (one, other) => one.or(other),
         };
         // A wait for something that is expected counts, whichever of the two comes first.
-        let is_routine =
-            [self, other].iter().filter(|outcome| outcome.after.is_some()).all(|outcome| outcome.is_routine);
+        let mut waits = [self, other].into_iter().filter(|outcome| outcome.after.is_some());
+        let is_routine = after.is_some() && waits.all(|outcome| outcome.is_routine);
         Self { after, rest: self.rest.max(other.rest), is_routine }
     }
 

@@ -166,19 +166,22 @@ impl<K: Kind> Writer<K> {
         let key = ObjectKey::of(read);
         let values: serde_json::Map<String, Value> =
             annotations.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-        // There is nothing to add an annotation to, and what others add meanwhile must not be replaced.
-        if read.annotations().is_empty() {
-            return self.patch(read, json!({"metadata": {"annotations": values}})).await;
-        }
         complete(&self.kind().kind, read.meta())?;
         let uid = ("/metadata/uid", json!(read.uid()));
         let tests = std::iter::once(&uid).chain(unchanged);
         let tests = tests.map(|(path, value)| json!({"op": "test", "path": path, "value": value}));
-        let adds = values.iter().map(|(name, value)| {
-            let name = name.replace('~', "~0").replace('/', "~1");
-            json!({"op": "add", "path": format!("/metadata/annotations/{name}"), "value": value})
-        });
-        let operations: Vec<Value> = tests.chain(adds).collect();
+        let mut operations: Vec<Value> = tests.collect();
+        if read.annotations().is_empty() {
+            // There is nothing to add an annotation to, and what others add meanwhile must not be replaced.
+            let path = "/metadata/annotations";
+            operations.push(json!({"op": "test", "path": path, "value": null}));
+            operations.push(json!({"op": "add", "path": path, "value": values}));
+        } else {
+            operations.extend(values.iter().map(|(name, value)| {
+                let name = name.replace('~', "~0").replace('/', "~1");
+                json!({"op": "add", "path": format!("/metadata/annotations/{name}"), "value": value})
+            }));
+        }
         let request = self.path(&key).patch(&key.name, &PatchParams::default(), &Patch::Merge(operations));
         let request = request.map(|mut request| {
             let json_patch = http::HeaderValue::from_static("application/json-patch+json");

@@ -308,7 +308,7 @@ fn what_would_be_updated_in_place_is_asked_of_live_extensions() {
     assert_eq!(
         shown,
         "Machine cp-a of KubeadmControlPlane cp: updated in place\n  \
-         Machine spec.version: can-update-machine.gatekeeper\n"
+         Machine spec.version: can-update-machine.gatekeeper\n  can-update-machine.gatekeeper affects availability\n"
     );
 
     let more = control_plane("[{path: /etc/motd, content: hello}]");

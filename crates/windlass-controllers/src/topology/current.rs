@@ -329,8 +329,11 @@ fn deployment(object: &MachineDeployment, caches: &Caches) -> Result<GroupObject
             !versions.have(version)
         })
     });
-    // What was written last may not have been looked at: then it is not known that nothing is rolled out.
-    let unseen = object.status.observed_generation < object.metadata.generation;
+    // What was written last may not have been looked at: then it is not known that nothing is rolled out. One that was
+    // never looked at is new.
+    let observed = object.status.observed_generation;
+    let unseen =
+        observed.is_some_and(|observed| object.metadata.generation.is_some_and(|latest| observed < latest));
     Ok(GroupObject {
         name: object.name_any(),
         version,

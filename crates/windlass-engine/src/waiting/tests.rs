@@ -179,7 +179,7 @@ fn a_wait_names_its_hook_its_handlers_its_objects_and_its_interval() {
     let held = Wait::since(&hook(Hook::BeforeWorkersUpgrade, "v1.32.0", "later"), at(7));
     assert_eq!(
         serde_json::to_value(&held).unwrap(),
-        serde_json::json!({"reason": "WaitingForHook", "what": "BeforeWorkersUpgrade: later",
+        serde_json::json!({"reason": "WaitingForHook", "what": "BeforeWorkersUpgrade (gate.e): later; asked again after 30s",
             "hook": "BeforeWorkersUpgrade", "handlers": ["gate.e"], "version": "v1.32.0",
             "since": "1970-01-01T00:00:07Z", "retryAfterSeconds": 30})
     );

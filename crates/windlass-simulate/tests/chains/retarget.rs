@@ -182,20 +182,20 @@ async fn change_at_every_write(change: Change, offset: u64, stride: u64) {
 
 #[tokio::test(start_paused = true)]
 async fn a_target_that_is_raised_after_any_write_is_reached() {
-    change_at_every_write(Change::Raise, 0, 5).await;
+    change_at_every_write(Change::Raise, 0, 9).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_target_that_is_lowered_after_any_write_is_reached_or_refused() {
-    change_at_every_write(Change::Lower, 1, 5).await;
+    change_at_every_write(Change::Lower, 1, 9).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_that_is_cancelled_after_any_write_ends_where_it_is() {
-    change_at_every_write(Change::Cancel, 2, 5).await;
+    change_at_every_write(Change::Cancel, 2, 9).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_can_be_taken_back_until_something_has_moved() {
-    change_at_every_write(Change::TakeBack, 3, 7).await;
+    change_at_every_write(Change::TakeBack, 3, 13).await;
 }

@@ -15,3 +15,4 @@ mod own_kind;
 mod process;
 mod selector;
 mod settings;
+mod steering;
