@@ -18,7 +18,10 @@ async fn bad_answers_are_told_and_change_nothing() {
     let of_set = |patch_type: &str, patch: serde_json::Value| json!({"status": "Success", "machineSetPatch": {"patchType": patch_type, "patch": patch}});
     let replace = |path: &str| json!([{"op": "replace", "path": path, "value": "x"}]);
     let cases = [
-        (of_set("JSONPatch", replace("/spec/absent/field")), "does not apply: operation at index 0"),
+        (
+            of_set("JSONPatch", replace("/spec/template/spec/absent/field")),
+            "does not apply: operation at index 0",
+        ),
         (of_set("JSONPatch", json!("%%%")), "neither base64 nor JSON"),
         (of_set("Strategic", json!({})), "patchType \\\"Strategic\\\" of MachineSet is unknown"),
         (json!({"status": "Failure", "message": "out of licences"}), "out of licences"),
@@ -27,7 +30,8 @@ async fn bad_answers_are_told_and_change_nothing() {
         updater.answer_with(Some(answer));
         scene.update_workers(u32::try_from(index).unwrap() + 1).await;
         scene.pass(Duration::from_secs(120)).await;
-        let (status, reason, message) = scene.said("CanUpdateInPlace").unwrap();
+        let said = scene.said("CanUpdateInPlace");
+        let (status, reason, message) = said.unwrap_or_else(|| panic!("nothing is said: {expected}"));
         assert_eq!((status.as_str(), reason.as_str()), ("Unknown", "NoUsableAnswer"), "{message}");
         assert!(message.contains(&expected.replace('\\', "")), "{message}");
         assert_eq!(scene.worker_names(), before, "{expected}");
