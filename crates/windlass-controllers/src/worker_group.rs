@@ -8,6 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use windlass_api::cluster::{Cluster, MachineTemplateSpec};
+use windlass_api::object::ObjectError;
 use windlass_engine::machine_set::{HandoverError, NamingError, selector};
 use windlass_engine::rollout::FactsError;
 use windlass_runtime::{
@@ -44,6 +45,9 @@ pub(crate) enum WorkerError {
     /// An object does not say which one it is.
     #[error(transparent)]
     Incomplete(#[from] Incomplete),
+    /// An object cannot be sent to an extension.
+    #[error("an object for an extension: {0}")]
+    Object(#[from] ObjectError),
     /// The API did not answer as it should.
     #[error("cannot read {what}: {why}")]
     Read {

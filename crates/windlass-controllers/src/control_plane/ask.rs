@@ -128,8 +128,8 @@ impl ControlPlaneReconciler {
             Err(error) => return Err(error.into()),
         };
         let spec = updated.data.get("spec").cloned().unwrap_or_else(|| json!({}));
-        let infrastructure = view(infrastructure.object.as_ref());
-        let (now, wanted) = (view(machine), &scope.control_plane.spec.version);
+        let infrastructure = view(infrastructure.object.as_ref())?;
+        let (now, wanted) = (view(machine)?, &scope.control_plane.spec.version);
         let mut spec_wanted = now.spec().cloned().unwrap_or_else(|| json!({}));
         spec_wanted["version"] = json!(wanted);
         let (bootstrap, bootstrap_wanted) = self.configs_of(scope, machine)?.unzip();
@@ -145,14 +145,14 @@ impl ControlPlaneReconciler {
         &self,
         scope: &Scope<'_>,
         machine: &Machine,
-    ) -> Result<Option<(Object, Object)>, Incomplete> {
+    ) -> Result<Option<(Object, Object)>, ControlPlaneError> {
         let reference = machine.spec.bootstrap.config_ref.as_ref();
         let config = reference
             .and_then(|reference| self.configs.get(&ObjectKey::new(scope.namespace(), &reference.name)));
         let Some((config, wanted)) = config.zip(self.updated_config(scope, machine)?) else {
             return Ok(None);
         };
-        let current = view(config.as_ref());
+        let current = view(config.as_ref())?;
         let wanted = with_spec(&current, wanted.get("spec").cloned().unwrap_or_else(|| json!({})));
         Ok(Some(comparable_configs(&current, &wanted)))
     }

@@ -96,9 +96,9 @@ impl ControlPlaneReconciler {
             "spec": {"clusterName": scope.cluster_name(), "version": control_plane.spec.version},
         });
         Ok(MachineObjects {
-            machine: Object::try_from(machine).unwrap_or_default(),
+            machine: Object::try_from(machine)?,
             infrastructure_machine: desired_part(&template, &scope.cluster_name())?,
-            bootstrap_config: Object::try_from(config).ok(),
+            bootstrap_config: Some(Object::try_from(config)?),
         })
     }
 }
@@ -116,14 +116,14 @@ impl ExternalUpdaters {
         let control_plane = scope.control_plane;
         let outdated = machines.iter().filter(|machine| names.contains(&machine.name_any()));
         let request = ExternalUpdateRequest {
-            cluster: Object::from_typed(scope.cluster).unwrap_or_default().for_hook_request(),
+            cluster: Object::from_typed(scope.cluster)?.for_hook_request(),
             owner: UpdateOwner {
                 api_version: KubeadmControlPlane::API_VERSION.to_owned(),
                 kind: KubeadmControlPlane::KIND.to_owned(),
                 namespace: scope.namespace(),
                 name: control_plane.name_any(),
             },
-            machines: outdated.map(|machine| view(machine.as_ref())).collect(),
+            machines: outdated.map(|machine| view(machine.as_ref())).collect::<Result<_, _>>()?,
             desired: reconciler.desired(scope).await?,
             ..ExternalUpdateRequest::default()
         };

@@ -29,6 +29,7 @@ use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::names::{
     CLUSTER_GROUP, CLUSTER_NAME_LABEL, CONTROL_PLANE_GROUP, KUBEADM_CONTROL_PLANE_FINALIZER,
 };
+use windlass_api::object::ObjectError;
 use windlass_engine::condition;
 use windlass_engine::control_plane::observe::{Inputs, MachineInputs, observe};
 use windlass_engine::control_plane::{Action, Decision, Observed, Step};
@@ -70,6 +71,9 @@ pub enum ControlPlaneError {
     /// An object does not say which one it is.
     #[error(transparent)]
     Incomplete(#[from] Incomplete),
+    /// An object cannot be sent to an extension.
+    #[error("an object for an extension: {0}")]
+    Object(#[from] ObjectError),
     /// A certificate could not be made.
     #[error(transparent)]
     Certificate(#[from] CertificateError),

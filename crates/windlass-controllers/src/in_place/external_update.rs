@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt;
 use serde_json::{Map, Value, json};
 use windlass_api::Object;
 use windlass_api::hooks::{self, ExternalUpdateRequest, Hook};
@@ -208,11 +209,15 @@ pub(crate) fn desired_part(template: &External, cluster: &str) -> Result<Object,
         .filter(|(key, _)| kept.contains(&key.as_str()))
         .map(|(key, value)| (key.clone(), json!(value)))
         .collect();
-    let types = object.types.clone().unwrap_or_default();
-    let value = json!({
-        "apiVersion": types.api_version, "kind": types.kind,
-        "metadata": {"annotations": annotations},
-        "spec": object.data.get("spec").cloned().unwrap_or_else(|| json!({})),
-    });
-    Ok(Object::try_from(value).unwrap_or_default())
+    let types = object
+        .types
+        .as_ref()
+        .ok_or_else(|| ExternalError::NoTemplate(template.object.name_any(), "it has no kind"))?;
+    let fields = [
+        ("apiVersion", json!(types.api_version)),
+        ("kind", json!(types.kind)),
+        ("metadata", json!({"annotations": annotations})),
+        ("spec", object.data.get("spec").cloned().unwrap_or_else(|| json!({}))),
+    ];
+    Ok(Object::from(Map::from_iter(fields.map(|(field, value)| (field.to_owned(), value)))))
 }

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use tokio::time::Instant;
 use windlass_api::Object;
+use windlass_api::object::ObjectError;
 use windlass_api::runtime::ExtensionConfig;
 use windlass_engine::in_place::Verdict;
 use windlass_hooks::HookClient;
@@ -76,7 +77,6 @@ impl InPlaceExtensions {
 }
 
 /// An object as extensions get to see it.
-pub(crate) fn view(object: &impl Serialize) -> Object {
-    let value = serde_json::to_value(object).unwrap_or_default();
-    Object::try_from(value).map(|object| object.in_place_view()).unwrap_or_default()
+pub(crate) fn view(object: &impl Serialize) -> Result<Object, ObjectError> {
+    Object::from_typed(object).map(|object| object.in_place_view())
 }

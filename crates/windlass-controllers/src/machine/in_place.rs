@@ -113,15 +113,16 @@ impl Machines {
             seen.updating = Some(Updating::InProgress { message, again: Some(at) });
             return Ok(());
         }
+        let Some(infrastructure) = &seen.infrastructure.external else {
+            let message = format!("waiting for {} to exist", machine.spec.infrastructure_ref);
+            seen.updating = Some(Updating::InProgress { message, again: None });
+            return Ok(());
+        };
+        let bootstrap = seen.bootstrap.external.as_ref();
         let desired = MachineObjects {
-            machine: view(machine),
-            infrastructure_machine: seen
-                .infrastructure
-                .external
-                .as_ref()
-                .map(|external| view(external.object.as_ref()))
-                .unwrap_or_default(),
-            bootstrap_config: seen.bootstrap.external.as_ref().map(|external| view(external.object.as_ref())),
+            machine: view(machine)?,
+            infrastructure_machine: view(infrastructure.object.as_ref())?,
+            bootstrap_config: bootstrap.map(|external| view(external.object.as_ref())).transpose()?,
         };
         let left = extensions_left(machine);
         let extension = left.first().cloned();

@@ -19,6 +19,7 @@ use windlass_api::cluster::{
     Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachineSet,
 };
 use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL};
+use windlass_api::object::ObjectError;
 use windlass_engine::machine::node::MACHINE_ANNOTATION;
 use windlass_engine::machine::{Decision, decide, paused_status};
 use windlass_engine::pause::Pause;
@@ -74,6 +75,9 @@ pub enum MachineError {
     /// An object of a provider could not be read.
     #[error(transparent)]
     External(#[from] ExternalError),
+    /// An object cannot be sent to an extension.
+    #[error("an object for an extension: {0}")]
+    Object(#[from] ObjectError),
     /// An update in place does not go on.
     #[error(transparent)]
     Update(#[from] windlass_engine::machine::in_place::InPlaceFailure),

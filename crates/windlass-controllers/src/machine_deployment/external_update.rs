@@ -119,14 +119,14 @@ impl Deployments {
             left.iter().filter_map(|machine| machine.metadata.name.clone()).collect();
         let namespace = ObjectKey::of(scope.deployment).namespace;
         let request = ExternalUpdateRequest {
-            cluster: Object::from_typed(scope.cluster).unwrap_or_default().for_hook_request(),
+            cluster: Object::from_typed(scope.cluster)?.for_hook_request(),
             owner: UpdateOwner {
                 api_version: MachineDeployment::API_VERSION.to_owned(),
                 kind: MachineDeployment::KIND.to_owned(),
                 namespace: namespace.clone(),
                 name: ObjectKey::of(scope.deployment).name,
             },
-            machines: left.iter().map(view).collect(),
+            machines: left.iter().map(view).collect::<Result<_, _>>()?,
             desired,
             ..ExternalUpdateRequest::default()
         };
@@ -222,7 +222,7 @@ fn desired(scope: &Scope<'_>, templates: &Templates) -> Result<Option<MachineObj
     }
     let machine = json!({"apiVersion": Machine::API_VERSION, "kind": Machine::KIND, "spec": spec});
     Ok(Some(MachineObjects {
-        machine: Object::try_from(machine).unwrap_or_default(),
+        machine: Object::try_from(machine)?,
         infrastructure_machine: part(infrastructure)?,
         bootstrap_config: templates.bootstrap.as_ref().map(part).transpose()?,
     }))

@@ -1,7 +1,9 @@
 //! Asks extensions which old MachineSets they can update in place.
 
 use windlass_api::Object;
-use windlass_api::cluster::{Cluster, MachineDeployment, MachineSet, MachineTemplateSpec};
+use windlass_api::cluster::{
+    Cluster, ContractVersionedObjectReference, MachineDeployment, MachineSet, MachineTemplateSpec,
+};
 use windlass_engine::in_place::{InPlaceAnswer, Level, Objects, Said, WhyNotInPlace, finding};
 use windlass_engine::rollout::{FreshSet, InPlaceAnswers, NewSet, Roles, compared_sets};
 use windlass_runtime::{Context, ObjectKey};
@@ -87,16 +89,16 @@ impl Deployments {
         old: &MachineSet,
         new: &MachineSet,
     ) -> Result<Result<(Objects, Objects), String>, WorkerError> {
-        let mut states = Vec::new();
-        for set in [old, new] {
-            let (infrastructure, bootstrap) = match self.templates_of(scope, &set.spec.template).await? {
-                Ok(templates) => templates,
-                Err(missing) => return Ok(Err(missing)),
-            };
-            states.push(Objects { machine: view(set), infrastructure, bootstrap });
-        }
-        let desired = states.pop().unwrap_or_default();
-        Ok(Ok((states.pop().unwrap_or_default(), desired)))
+        let state = async |set: &MachineSet| -> Result<Result<Objects, String>, WorkerError> {
+            let templates = self.templates_of(scope, &set.spec.template).await?;
+            let machine = view(set)?;
+            Ok(templates.map(|(infrastructure, bootstrap)| Objects { machine, infrastructure, bootstrap }))
+        };
+        let current = match state(old).await? {
+            Ok(current) => current,
+            Err(missing) => return Ok(Err(missing)),
+        };
+        Ok(state(new).await?.map(|desired| (current, desired)))
     }
 
     pub(super) async fn templates_of(
@@ -104,22 +106,31 @@ impl Deployments {
         scope: &Scope<'_>,
         template: &MachineTemplateSpec,
     ) -> Result<Result<(Object, Option<Object>), String>, WorkerError> {
+        let infrastructure = match self.template_at(scope, &template.spec.infrastructure_ref).await? {
+            Ok(found) => found,
+            Err(missing) => return Ok(Err(missing)),
+        };
+        let Some(config) = &template.spec.bootstrap.config_ref else {
+            return Ok(Ok((infrastructure, None)));
+        };
+        let bootstrap = self.template_at(scope, config).await?;
+        Ok(bootstrap.map(|bootstrap| (infrastructure, Some(bootstrap))))
+    }
+
+    /// A template as extensions get to see it, or why there is none.
+    async fn template_at(
+        &self,
+        scope: &Scope<'_>,
+        reference: &ContractVersionedObjectReference,
+    ) -> Result<Result<Object, String>, WorkerError> {
         let namespace = &ObjectKey::of(scope.cluster).namespace;
-        let mut found = Vec::new();
-        let spec = &template.spec;
-        for reference in
-            [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()].into_iter().flatten()
-        {
-            match self.externals.get(scope.context, namespace, reference).await {
-                Ok(Some(external)) => found.push(view(external.object.as_ref())),
-                Ok(None) => return Ok(Err(format!("{reference} does not exist"))),
-                Err(error @ (ExternalError::NoDefinition { .. } | ExternalError::NoContract { .. })) => {
-                    return Ok(Err(error.to_string()));
-                }
-                Err(error) => return Err(error.into()),
+        match self.externals.get(scope.context, namespace, reference).await {
+            Ok(Some(external)) => Ok(Ok(view(external.object.as_ref())?)),
+            Ok(None) => Ok(Err(format!("{reference} does not exist"))),
+            Err(error @ (ExternalError::NoDefinition { .. } | ExternalError::NoContract { .. })) => {
+                Ok(Err(error.to_string()))
             }
+            Err(error) => Err(error.into()),
         }
-        let bootstrap = if found.len() > 1 { found.pop() } else { None };
-        Ok(Ok((found.pop().unwrap_or_default(), bootstrap)))
     }
 }

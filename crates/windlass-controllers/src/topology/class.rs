@@ -3,19 +3,23 @@
 use std::collections::BTreeMap;
 
 use kube::ResourceExt;
+use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_api::cluster::{
     ClusterClass, ClusterClassPatch, ClusterClassStatusVariable, ClusterClassStatusVariableDefinition,
     VariableSchema,
 };
 use windlass_api::conditions::VARIABLES_READY;
-use windlass_api::hooks::{DiscoverVariables, DiscoverVariablesRequest};
+use windlass_api::hooks::{DiscoverVariables, DiscoverVariablesRequest, Hook};
 use windlass_engine::condition::{self, Finding};
 use windlass_engine::pause::Pause;
 use windlass_hooks::cache::{Question, SLOWEST_RETRY};
 use windlass_hooks::{CallError, HookClient};
-use windlass_runtime::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler, WriteError};
+use windlass_runtime::{
+    Cache, Context, Incomplete, Manager, ObjectKey, Outcome, Reconciler, WriteError, uid_of,
+};
 
+use super::patches::unusable;
 use crate::extension_config::{Extensions, is_another};
 
 /// What definitions of a class's own are called.
@@ -55,7 +59,11 @@ impl ClassController {
             .register(controller);
     }
 
-    async fn discover(&self, class: &ClusterClass) -> Result<Vec<ClusterClassStatusVariable>, Undiscovered> {
+    async fn discover(
+        &self,
+        class: &ClusterClass,
+        uid: &str,
+    ) -> Result<Vec<ClusterClassStatusVariable>, Undiscovered> {
         let mut variables: BTreeMap<String, Vec<ClusterClassStatusVariableDefinition>> = BTreeMap::new();
         for variable in &class.spec.variables {
             let definition = ClusterClassStatusVariableDefinition {
@@ -75,19 +83,22 @@ impl ClassController {
             self.extensions.warm_up().await;
             let request =
                 DiscoverVariablesRequest { settings: external.settings.clone(), ..Default::default() };
-            let question = question(class, patch);
+            let question = question(class, uid, patch);
             let response = self.hooks.discover_variables(handler, &question, &request).await;
             let response = response
                 .map_err(|error| Undiscovered { patch: patch.name.clone(), error: Box::new(error) })?;
             for variable in response.variables {
-                let schema = serde_json::to_value(&variable.schema).ok();
-                let schema: Option<VariableSchema> =
-                    schema.and_then(|value| serde_json::from_value(value).ok());
+                let schema = schema(&variable.schema).map_err(|error| {
+                    let reason = format!("variable {:?}: {error}", variable.name);
+                    let what = "a schema";
+                    let error = unusable(Hook::DiscoverVariables, handler, what, reason);
+                    Undiscovered { patch: patch.name.clone(), error: Box::new(error) }
+                })?;
                 let definition = ClusterClassStatusVariableDefinition {
                     from: patch.name.clone(),
                     required: variable.required,
                     deprecated_v1beta1_metadata: None,
-                    schema: schema.unwrap_or_default(),
+                    schema,
                 };
                 variables.entry(variable.name).or_default().push(definition);
             }
@@ -105,6 +116,17 @@ impl ClassController {
     }
 }
 
+/// Why a reconcile of a class failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClassError {
+    /// A write failed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The class does not say which one it is.
+    #[error(transparent)]
+    Incomplete(#[from] Incomplete),
+}
+
 /// The variables of a patch are not known.
 #[derive(Debug, thiserror::Error)]
 #[error("patch {patch:?}: {error}")]
@@ -113,28 +135,33 @@ struct Undiscovered {
     error: Box<CallError>,
 }
 
+/// The schema of an extension's variable, as a class has it.
+fn schema(answered: &impl Serialize) -> Result<VariableSchema, serde_json::Error> {
+    serde_json::from_value(serde_json::to_value(answered)?)
+}
+
 /// What an extension is asked about the variables of a patch, in the edition that the user has written.
-fn question(class: &ClusterClass, patch: &ClusterClassPatch) -> Question {
+fn question(class: &ClusterClass, uid: &str, patch: &ClusterClassPatch) -> Question {
     let key = ObjectKey::of(class);
     let object = windlass_hooks::cache::ObjectKey {
         kind: ClusterClass::KIND.to_owned(),
         namespace: key.namespace,
         name: key.name,
-        uid: class.uid().unwrap_or_default(),
+        uid: uid.to_owned(),
     };
     let generation = class.metadata.generation.unwrap_or_default();
     Question::new::<DiscoverVariables>(object, [patch.name.as_str()]).in_edition(generation.to_string())
 }
 
 impl Reconciler for ClassController {
-    type Error = WriteError;
+    type Error = ClassError;
 
-    async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, WriteError> {
+    async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, ClassError> {
         let Some(class) = self.classes.get(key) else { return Ok(Outcome::done()) };
         if class.metadata.deletion_timestamp.is_some() || Pause::of(&class.metadata, None).is_some() {
             return Ok(Outcome::done());
         }
-        let (variables, finding, outcome) = match self.discover(&class).await {
+        let (variables, finding, outcome) = match self.discover(&class, uid_of(class.as_ref())?).await {
             Ok(variables) => {
                 let conflicts: Vec<&str> = variables
                     .iter()

@@ -129,7 +129,8 @@ impl Caller<'_> {
             let answer = self.hooks.call_one::<GeneratePatches>(handler, &namespace, &request).await?;
             let Answer::Given(response) = answer else { return Ok(()) };
             for answered in &response.items {
-                take(templates, &uids, answered).map_err(|reason| unusable(handler, reason))?;
+                take(templates, &uids, answered)
+                    .map_err(|reason| unusable(Hook::GeneratePatches, handler, "a patch", reason))?;
             }
             Ok(())
         };
@@ -192,13 +193,9 @@ fn failed(patch: &ClusterClassPatch, error: CallError) -> Box<ExternalPatchError
 }
 
 /// An answer that cannot be used is a failure of its handler.
-fn unusable(handler: &str, reason: String) -> CallError {
+pub(super) fn unusable(hook: Hook, handler: &str, what: &'static str, reason: String) -> CallError {
     match handler.parse() {
-        Ok(handler) => CallError::Failed {
-            hook: Hook::GeneratePatches,
-            handler,
-            failure: CallFailure::Unusable { what: "a patch", reason },
-        },
+        Ok(handler) => CallError::Failed { hook, handler, failure: CallFailure::Unusable { what, reason } },
         Err(_) => CallError::UnknownHandler { name: handler.to_owned() },
     }
 }
@@ -223,8 +220,9 @@ fn take(
 
 /// A template as extensions get to see it.
 fn sent(item: &TemplateItem) -> Object {
-    // A template is an object; it does not fail to be one.
-    Object::try_from(item.template.clone()).unwrap_or_default().for_hook_request()
+    // A template is an object: it was read as one.
+    let fields = item.template.as_object().cloned().unwrap_or_default();
+    Object::from(fields).for_hook_request()
 }
 
 fn patched(template: &Value, answered: &GeneratePatchesResponseItem) -> Result<Value, PatchProblem> {
