@@ -79,9 +79,7 @@ async fn workload_clusters_do_not_await_machines_that_were_being_deleted() {
     let mut workers = Workers::new(4, WorkerGroup::new("w", 2)).await;
     // A deletion is seen late: who comes after it still finds the machine in the cache.
     workers.world.faults().delay_watches(Duration::from_millis(100)..=Duration::from_millis(500), 6);
-    // Order 4 is left out: on a busy machine its Machine is sometimes never released, with nothing waited on. That defect is
-    // known and not understood; it takes this order and other work on the processor to see it.
-    for seed in (0..12).filter(|seed| *seed != 4) {
+    for seed in 0..12 {
         workers.world.kill().await;
         workers.world.forget_workloads();
         let gone = workers.machines()[0].clone();
@@ -89,7 +87,9 @@ async fn workload_clusters_do_not_await_machines_that_were_being_deleted() {
         workers.world.delete::<DevMachine>(&key(&gone.spec.infrastructure_ref.name)).await.unwrap();
         workers.world.restart_with(seed).await;
         let name = key(&gone.name_any());
-        let replaced = |world: &World| world.get::<Machine>(&name).is_none();
+        // The seed that the world began with draws the same names again: the next machine may be called like the last.
+        let replaced =
+            |world: &World| world.get::<Machine>(&name).is_none_or(|found| found.uid() != gone.uid());
         workers.world.run_until("the machine is gone", LONG, replaced).await.unwrap();
         let complete = workers.until_complete().await;
         assert!(complete.is_ok(), "seed {seed}: {complete:?}");
