@@ -1,5 +1,7 @@
 //! Mistakes of users, and what they cost.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! An API that refuses one kind of write is not run into the ground, and when it no longer refuses, everything goes on.
 
+#![expect(clippy::unwrap_used, reason = "a test ends where something is missing")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
