@@ -59,4 +59,4 @@ pub use crate::handler_name::{HandlerName, RegisteredName};
 pub use crate::hooks::{Hook, HookRequest, HookResponse, HookType};
 pub use crate::kind::AnyObject;
 pub use crate::object::Object;
-pub use crate::printable::printable;
+pub use crate::printable::{is_unprintable, printable};

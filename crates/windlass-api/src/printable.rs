@@ -35,7 +35,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-fn is_unprintable(c: char) -> bool {
+/// Whether a character does something other than show itself: what [`printable`] escapes.
+pub fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(
             c,

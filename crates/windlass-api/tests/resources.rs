@@ -396,3 +396,32 @@ fn a_word_from_elsewhere_is_kept() {
     assert_eq!(deployment.spec.rollout.strategy.type_, RolloutStrategyType::Unknown("Recreate".to_owned()));
     assert_eq!(serde_json::to_value(&deployment).unwrap()["spec"]["rollout"]["strategy"]["type"], "Recreate");
 }
+
+#[test]
+fn no_schema_lets_a_number_of_replicas_be_negative() {
+    /// Every `replicas` that users write, with its path.
+    fn replicas(path: &str, schema: &Value, found: &mut Vec<(String, Value)>) {
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            let path = format!("{path}.{name}");
+            if name == "replicas" {
+                found.push((path.clone(), property["minimum"].clone()));
+            }
+            replicas(&path, property, found);
+        }
+        if schema["items"].is_object() {
+            replicas(&format!("{path}[]"), &schema["items"], found);
+        }
+    }
+    let mut found = Vec::new();
+    for manifest in windlass_api::crds::manifests() {
+        let kind = manifest["spec"]["names"]["kind"].as_str().unwrap().to_owned();
+        for version in manifest["spec"]["versions"].as_array().unwrap() {
+            let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
+            replicas(&format!("{kind}.spec"), spec, &mut found);
+        }
+    }
+    assert!(found.len() >= 7, "{found:?}");
+    for (path, minimum) in found {
+        assert_eq!(minimum, json!(0), "{path}");
+    }
+}

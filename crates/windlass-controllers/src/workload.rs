@@ -51,6 +51,9 @@ pub trait WorkloadAccess: Send + Sync + 'static {
     /// A client for the workload cluster of a Cluster. That there is a client does not mean that it will be answered:
     /// ask with [`answer`].
     fn client<'a>(&'a self, cluster: &'a ObjectKey) -> BoxFuture<'a, Result<Client, NoAnswer>>;
+
+    /// Forgets what it remembers of a Cluster that is gone: another of the same name is elsewhere.
+    fn forget(&self, _cluster: &ObjectKey) {}
 }
 
 /// How long a request to a workload cluster may take. Machines wait for nothing else meanwhile, and the next
@@ -189,6 +192,10 @@ impl KubeconfigAccess {
 impl WorkloadAccess for KubeconfigAccess {
     fn client<'a>(&'a self, cluster: &'a ObjectKey) -> BoxFuture<'a, Result<Client, NoAnswer>> {
         Box::pin(self.look_up(cluster))
+    }
+
+    fn forget(&self, cluster: &ObjectKey) {
+        self.known().remove(cluster);
     }
 }
 

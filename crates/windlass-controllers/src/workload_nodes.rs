@@ -13,7 +13,8 @@ use kube::ResourceExt;
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
-use windlass_runtime::{Clock, ObjectKey};
+use windlass_api::cluster::Cluster;
+use windlass_runtime::{Cache, Clock, ObjectKey};
 
 use crate::workload::{NoAnswer, WorkloadAccess, answer};
 
@@ -106,8 +107,16 @@ impl WorkloadNodes {
         self.read(cluster, |state| state.nodes.values().cloned().collect()).await
     }
 
+    /// Forgets everything about the workload clusters of Clusters that are gone. A watch of a cluster that has gone without
+    /// a word lasts until it times out, and another Cluster of the same name would wait for its end.
+    pub fn forget_with(&self, clusters: &Cache<Cluster>) {
+        let nodes = self.clone();
+        clusters.on_gone(move |gone| nodes.forget(&ObjectKey::of(gone)));
+    }
+
     /// Stops watching a cluster.
     pub fn forget(&self, cluster: &ObjectKey) {
+        self.inner.access.forget(cluster);
         self.inner.clusters().remove(cluster);
     }
 

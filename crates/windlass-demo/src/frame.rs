@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
+use windlass_api::printable;
 
 use crate::model::{MachineState, Model, Phase, StepState};
 
@@ -20,11 +21,12 @@ pub(crate) struct Span {
 /// A line of spans.
 pub(crate) type Line = Vec<Span>;
 
-fn span(style: Style, text: impl Into<String>) -> Span {
-    Span { style, text: text.into() }
+/// What is in a picture comes from objects and extensions: it is shown, and does nothing else.
+fn span(style: Style, text: impl AsRef<str>) -> Span {
+    Span { style, text: printable(text.as_ref()).into_owned() }
 }
 
-fn plain(text: impl Into<String>) -> Span {
+fn plain(text: impl AsRef<str>) -> Span {
     span(Style::new(), text)
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 use windlass_extension::{DevelopmentCertificate, Server, Tls};
 use windlass_manager::{Data, Up, UpError, UpOptions};
-use windlass_plan::{PlanRequest, Source, WorkerGroup, plan};
+use windlass_plan::{MAX_LISTED_VERSIONS, PlanRequest, Source, WorkerGroup, plan};
 use windlass_simulate::{Startup, TopologyManifests, UpgradeRequest, simulate_upgrade};
 use windlass_store::Scope;
 use windlass_version::Version;
@@ -285,11 +285,12 @@ fn group_name(number: usize) -> String {
     format!("team-{}", char::from(b'a' + u8::try_from(number % 26).unwrap_or_default()))
 }
 
-/// Both ends, and the first release of every minor in between.
+/// Both ends, and the first release of every minor in between: of one major, and one more than a list may have at most. The
+/// planner says what is wrong with what is longer.
 fn versions(from: &Version, to: &Version) -> Vec<Version> {
     let mut versions = vec![from.clone()];
     let mut minor = from.minor().next();
-    while minor < to.minor() {
+    while minor < to.minor() && minor.major == to.minor().major && versions.len() < MAX_LISTED_VERSIONS {
         versions.push(Version::new(minor.major, minor.minor, 0));
         minor = minor.next();
     }
@@ -380,5 +381,24 @@ mod tests {
         assert_eq!(way("v1.29.3", "v1.32.1"), "v1.29.3 v1.30.0 v1.31.0 v1.32.1");
         assert_eq!(way("v1.29.3", "v1.29.4"), "v1.29.3 v1.29.4");
         assert_eq!(way("v1.29.3", "v1.29.3"), "v1.29.3");
+        assert_eq!(way("v1.29.3", "v2.3.0"), "v1.29.3 v2.3.0", "no minor is the last of a major");
+    }
+
+    #[tokio::test]
+    async fn a_target_too_far_away_is_refused_as_the_planner_refuses_it() {
+        for (to, expected) in [("v2.0.0", "v2.0.0"), ("v1.400000000.0", "100 are allowed")] {
+            let options = DemoOptions {
+                from: Version::parse("v1.31.0").unwrap(),
+                to: Version::parse(to).unwrap(),
+                workers: vec![1],
+                speed: 1.0,
+                seed: 1,
+                in_place: false,
+                kubeconfig: None,
+            };
+            let error = run(&options, |_| ()).await.err().unwrap();
+            assert!(matches!(error, DemoError::NoPlan(_)), "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
+        }
     }
 }

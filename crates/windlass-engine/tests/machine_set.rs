@@ -55,6 +55,10 @@ fn observed(replicas: u32, machines: Vec<Machine>) -> Observed {
     }
 }
 
+fn many(count: usize) -> Vec<Machine> {
+    (0..count).map(|index| machine(&format!("m{index}"), 0)).collect()
+}
+
 fn names(list: &[&str]) -> BTreeSet<String> {
     list.iter().map(|&name| name.to_owned()).collect()
 }
@@ -145,6 +149,10 @@ fn machines_are_created_and_deleted_to_the_number_asked_for() {
     for (state, expected) in [
         (observed(3, three()), Replicas::Settled),
         (observed(5, three()), Replicas::Create { count: 2 }),
+        // As many as there are are added at once, and at least 50.
+        (observed(5000, three()), Replicas::Create { count: 50 }),
+        (observed(5000, many(120)), Replicas::Create { count: 120 }),
+        (observed(5000, many(2000)), Replicas::Create { count: 500 }),
         (observed(1, three()), Replicas::Delete { machines: texts(&["a", "b"]) }),
         (
             Observed { order: DeletionOrder::Newest, ..observed(1, three()) },

@@ -13,6 +13,7 @@ use windlass_api::infrastructure::{
     InMemoryMachineBackendSpec,
 };
 use windlass_engine::condition::{self, Finding};
+use windlass_engine::machine_set::batch;
 use windlass_engine::pause::Pause;
 use windlass_runtime::{Context, GroupKind, Manager, ObjectKey, Outcome, Reconciler};
 
@@ -22,7 +23,7 @@ use crate::provider::{
     concerned_by_infrastructure, remove_finalizer, status_intent,
 };
 use crate::startup::{Draw, Part, Startup};
-use crate::workload::{Kubelet, address};
+use crate::workload::{Kubelet, address, hash};
 
 const FINALIZER: &str = "devmachinepool.infrastructure.cluster.x-k8s.io";
 /// What the instances of a pool are: all that is needed to build them anew.
@@ -58,8 +59,8 @@ struct Wanted<'a> {
 }
 
 impl Record {
-    /// One step closer to what is wanted: the right number first, then one outdated instance at a time is replaced, and
-    /// only while all others run.
+    /// One step closer to what is wanted: the right number first, a batch at a time, then one outdated instance at a time
+    /// is replaced, and only while all others run.
     fn step(&self, wanted: &Wanted<'_>, runs: impl Fn(&Instance) -> bool, now: Timestamp) -> Self {
         let mut record = self.clone();
         let outdated = |instance: &Instance| instance.version != wanted.version;
@@ -75,8 +76,10 @@ impl Record {
         {
             record.instances.remove(index);
         }
-        while record.instances.len() < wanted.replicas {
-            let name = format!("{}-{}", wanted.prefix, record.next);
+        let there = u32::try_from(record.instances.len()).unwrap_or(u32::MAX);
+        let most = record.instances.len() + usize::try_from(batch(there)).unwrap_or(usize::MAX);
+        while record.instances.len() < wanted.replicas.min(most) {
+            let name = instance_name(wanted.prefix, record.next);
             record.next += 1;
             record.instances.push(Instance { name, version: wanted.version.to_owned(), started: now });
         }
@@ -301,6 +304,19 @@ fn record(dev_pool: &DevMachinePool) -> Record {
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
+/// The name of an instance, which is that of its Node, a label of it, and so has 63 characters at most. Of a pool with too long a
+/// name, its beginning and a number that tells it from others.
+fn instance_name(pool: &str, number: u64) -> String {
+    const LONGEST: usize = 63;
+    let name = format!("{pool}-{number}");
+    if name.len() <= LONGEST {
+        return name;
+    }
+    let end = format!("-{:08x}-{number}", hash(&[pool]) & 0xffff_ffff);
+    let beginning: String = pool.chars().take(LONGEST - end.len()).collect();
+    format!("{}{end}", beginning.trim_end_matches(['-', '.']))
+}
+
 fn provider_id(name: &str) -> String {
     format!("in-memory://{name}")
 }
@@ -353,6 +369,27 @@ mod tests {
         }
         assert_eq!(record.step(&wanted("v2"), |_| true, at(9)), record);
         assert_eq!(record.next, 6);
+    }
+
+    #[test]
+    fn names_of_instances_are_labels() {
+        assert_eq!(instance_name("pool", 12), "pool-12");
+        let long = |end: &str| instance_name(&format!("{}{end}", "p".repeat(60)), 1234);
+        assert_eq!((long("abc").len(), long("abc") == long("abd")), (63, false));
+        assert!(long("abc").ends_with("-1234"));
+    }
+
+    #[test]
+    fn a_pool_grows_in_batches_and_shrinks_at_once() {
+        let of = |replicas| Wanted { replicas, version: "v1", prefix: "p" };
+        let mut record = Record::default();
+        let mut sizes = Vec::new();
+        for second in 0..4 {
+            record = record.step(&of(5000), |_| false, at(second));
+            sizes.push(record.instances.len());
+        }
+        assert_eq!(sizes, [50, 100, 200, 400]);
+        assert_eq!(record.step(&of(2), |_| false, at(9)).instances.len(), 2);
     }
 
     #[test]

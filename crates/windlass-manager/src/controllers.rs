@@ -56,6 +56,7 @@ impl Plane {
         let access = self.workload_access();
         let externals = Externals::new();
         let nodes = WorkloadNodes::new(Arc::clone(&access), manager.clock().clone());
+        nodes.forget_with(&manager.cache());
         // Who looks after no ExtensionConfigs knows no extensions either.
         let mut in_place = InPlaceExtensions::none();
         if selection.has(Controller::ExtensionConfig) {

@@ -1,9 +1,11 @@
 //! Leader election: of several processes, the one that holds a Lease acts.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, ResourceExt};
@@ -72,17 +74,61 @@ fn decide(seen: Option<&Seen>, identity: &str, lease: Duration, now: Instant) ->
     }
 }
 
+/// Whether a candidate can take part, as far as it knows. Cheap to clone; all clones are one.
+#[derive(Clone, Debug)]
+pub struct Standing(Arc<Mutex<Result<(), String>>>);
+
+impl Standing {
+    /// # Errors
+    ///
+    /// Why the Lease can be neither taken nor waited for.
+    pub fn check(&self) -> Result<(), String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes how it is, and says it in the log where that is news.
+    fn note(&self, lease: &str, now: Result<(), String>) {
+        let mut before = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(problem) = &now
+            && *before != now
+        {
+            tracing::warn!(lease, %problem, "cannot take part in the election");
+        }
+        *before = now;
+    }
+}
+
 /// Takes part in an election.
 pub struct Candidate {
+    client: Client,
     api: Api<Lease>,
     options: LeaderOptions,
     seen: Option<Seen>,
+    standing: Standing,
 }
 
 impl Candidate {
     /// A candidate that holds nothing.
     pub fn new(client: Client, options: LeaderOptions) -> Self {
-        Self { api: Api::namespaced(client, &options.namespace), options, seen: None }
+        let api = Api::namespaced(client.clone(), &options.namespace);
+        let standing = Standing(Arc::new(Mutex::new(Err("the Lease was not read yet".to_owned()))));
+        Self { client, api, options, seen: None, standing }
+    }
+
+    /// Whether it can take part.
+    pub fn standing(&self) -> Standing {
+        self.standing.clone()
+    }
+
+    /// Waits until it can take part: it leads, or another process does.
+    pub async fn join(&mut self) {
+        loop {
+            self.attempt().await;
+            if self.standing.check().is_ok() {
+                return;
+            }
+            sleep(self.options.retry).await;
+        }
     }
 
     /// Waits until it leads.
@@ -127,19 +173,21 @@ impl Candidate {
         }
     }
 
-    /// Tries once to take or renew the Lease; whether it is ours afterwards.
+    /// Tries once to take or renew the Lease; whether it is ours afterwards. Notes where that cannot be said.
     async fn attempt(&mut self) -> bool {
-        let found = match self.api.get_opt(&self.options.name).await {
-            Ok(found) => found,
-            Err(error) => {
-                tracing::warn!(error = describe_error(&error), "cannot read the lease");
-                return false;
-            }
-        };
+        let attempted = self.try_once().await;
+        let lease = format!("{}/{}", self.options.namespace, self.options.name);
+        self.standing.note(&lease, attempted.as_ref().map(|_| ()).map_err(Clone::clone));
+        attempted.unwrap_or(false)
+    }
+
+    async fn try_once(&mut self) -> Result<bool, String> {
+        let found = self.api.get_opt(&self.options.name).await;
+        let found = found.map_err(|error| format!("the Lease cannot be read: {}", describe_error(&error)))?;
         self.look(found.as_ref());
         let action = decide(self.seen.as_ref(), &self.options.identity, self.options.lease, Instant::now());
         let written = match (action, found) {
-            (Action::Wait, _) => return false,
+            (Action::Wait, _) => return Ok(false),
             (Action::Renew | Action::Take, Some(mut lease)) => {
                 lease.spec = Some(self.spec(lease.spec.as_ref(), action == Action::Take));
                 // With the version that was read: of two that try at once, one conflicts.
@@ -154,12 +202,33 @@ impl Candidate {
         match written {
             Ok(lease) => {
                 self.look(Some(&lease));
-                true
+                Ok(true)
             }
-            Err(error) => {
-                tracing::debug!(%error, "the lease was not written");
-                false
+            // Another process was faster, with this Lease or the Namespace.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            Err(kube::Error::Api(status)) if status.code == 404 && action == Action::Create => {
+                self.create_namespace().await.map(|()| false)
             }
+            Err(error) => Err(format!("the Lease cannot be written: {}", describe_error(&error))),
+        }
+    }
+
+    /// Makes the Namespace of the Lease, which is missing. The Lease is tried again.
+    async fn create_namespace(&self) -> Result<(), String> {
+        let name = &self.options.namespace;
+        let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
+        let namespace = Namespace { metadata, ..Namespace::default() };
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        match namespaces.create(&PostParams::default(), &namespace).await {
+            Ok(_) => {
+                tracing::info!(namespace = name, "created the Namespace of the Lease");
+                Ok(())
+            }
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) => Err(format!(
+                "Namespace {name}, in which the Lease is kept, does not exist and cannot be created: {}",
+                describe_error(&error)
+            )),
         }
     }
 
@@ -248,6 +317,62 @@ mod tests {
         assert!(begun.elapsed() < Duration::from_secs(1), "a lease that was given back is taken at once");
         let lease: Api<Lease> = Api::default_namespaced(client.clone());
         assert_eq!(lease.get("windlass").await.unwrap().spec.unwrap().lease_transitions, Some(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_is_missing_is_created() {
+        let server = ApiServer::start(Store::in_memory(History::default()), Options::new()).await.unwrap();
+        let client = Client::new(server.service(), "default");
+        let options = LeaderOptions::new("windlass-system", "windlass", "me");
+        let mut candidate = Candidate::new(client.clone(), options);
+        let standing = candidate.standing();
+        assert!(standing.check().is_err(), "nothing is known yet");
+        candidate.join().await;
+        candidate.lead().await;
+        assert_eq!(standing.check(), Ok(()));
+        let namespaces: Api<Namespace> = Api::all(client);
+        assert!(namespaces.get_opt("windlass-system").await.unwrap().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_that_is_missing_and_may_not_be_created_is_named() {
+        let server = ApiServer::start(Store::in_memory(History::default()), Options::new()).await.unwrap();
+        let service = server.service();
+        // Everything is allowed but to create Namespaces.
+        let restricted = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let mut service = service.clone();
+            async move {
+                if request.method() == http::Method::POST && request.uri().path() == "/api/v1/namespaces" {
+                    let status = serde_json::json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
+                        "reason": "Forbidden", "message": "not allowed", "code": 403});
+                    let answer = http::Response::builder().status(403);
+                    return Ok(answer
+                        .body(kube::client::Body::from(status.to_string().into_bytes()))
+                        .unwrap());
+                }
+                let (parts, body) = tower::Service::call(&mut service, request).await?.into_parts();
+                let body = http_body_util::BodyExt::collect(body).await.unwrap().to_bytes().to_vec();
+                Ok::<_, std::convert::Infallible>(http::Response::from_parts(
+                    parts,
+                    kube::client::Body::from(body),
+                ))
+            }
+        });
+        let client = Client::new(restricted, "default");
+        let options = LeaderOptions::new("windlass-system", "windlass", "me");
+        let mut candidate = Candidate::new(client, options);
+        assert!(!candidate.attempt().await);
+        let problem = candidate.standing().check().unwrap_err();
+        assert_eq!(
+            problem,
+            "Namespace windlass-system, in which the Lease is kept, does not exist and cannot be created: not allowed"
+        );
+        let admin = Client::new(server.service(), "default");
+        let namespace = serde_json::from_value(serde_json::json!({"metadata": {"name": "windlass-system"}}));
+        let namespaces: Api<Namespace> = Api::all(admin);
+        namespaces.create(&PostParams::default(), &namespace.unwrap()).await.unwrap();
+        candidate.join().await;
+        candidate.lead().await;
     }
 
     #[tokio::test(start_paused = true)]

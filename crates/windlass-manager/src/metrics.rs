@@ -32,6 +32,7 @@ impl PlaneMetrics {
         let mut text = String::new();
         // Writing to a String does not fail.
         let _ = controllers(&mut text, &self.manager.metrics());
+        let _ = events(&mut text, self.manager.dropped_events());
         let _ = upgrades(&mut text, &clusters);
         text.push_str(&self.hooks.render());
         text
@@ -112,6 +113,12 @@ fn controllers(text: &mut String, metrics: &BTreeMap<String, ControllerMetrics>)
         }
     }
     Ok(())
+}
+
+fn events(text: &mut String, dropped: u64) -> fmt::Result {
+    let name = "windlass_events_dropped_total";
+    head(text, name, "counter", "Events that were not written, because too many waited.")?;
+    writeln!(text, "{name} {dropped}")
 }
 
 fn upgrades(text: &mut String, clusters: &[Progress]) -> fmt::Result {

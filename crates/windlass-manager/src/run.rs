@@ -13,7 +13,7 @@ use windlass_runtime::{Manager, Options, describe_error};
 
 use crate::controllers::{Plane, hook_client};
 use crate::diagnostics::{Diagnostics, serve_diagnostics};
-use crate::leader::{Candidate, LeaderOptions};
+use crate::leader::{Candidate, LeaderOptions, Standing};
 use crate::metrics::PlaneMetrics;
 use crate::selection::Selection;
 use crate::webhooks::{CertificateFiles, WebhookError, serve_webhooks};
@@ -72,6 +72,15 @@ pub struct Listening {
     pub webhooks: Option<SocketAddr>,
 }
 
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It acts, or takes over when the process that acts is gone.
+    Ready,
+    /// It acts.
+    Leads,
+}
+
 /// How it ended, if nothing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -90,7 +99,8 @@ impl Drop for Task {
     }
 }
 
-/// Runs the controllers until it is told to stop. Says where it listens as soon as it does, and when it leads.
+/// Runs the controllers until it is told to stop. Says where it listens as soon as it does, when it is ready, which is when it
+/// leads or waits for another process that does, and when it leads.
 ///
 /// # Errors
 ///
@@ -98,17 +108,17 @@ impl Drop for Task {
 pub fn run<'a>(
     options: RunOptions,
     listening: impl FnOnce(Listening) + Send + 'a,
-    leads: impl FnOnce() + Send + 'a,
+    told: impl Fn(Told) + Send + Sync + 'a,
     stop: impl Future<Output = ()> + Send + 'a,
 ) -> BoxFuture<'a, Result<Ended, RunError>> {
-    run_until(Box::pin(stop), options, Box::new(listening), Box::new(leads))
+    run_until(Box::pin(stop), options, Box::new(listening), Box::new(told))
 }
 
 fn run_until<'a>(
     mut stop: BoxFuture<'a, ()>,
     options: RunOptions,
     listening: Box<dyn FnOnce(Listening) + Send + 'a>,
-    leads: Box<dyn FnOnce() + Send + 'a>,
+    told: Box<dyn Fn(Told) + Send + Sync + 'a>,
 ) -> BoxFuture<'a, Result<Ended, RunError>> {
     Box::pin(async move {
         let client = options.client.clone();
@@ -121,9 +131,12 @@ fn run_until<'a>(
         let hooks = hook_client(client.clone());
         let mut tasks = Vec::new();
 
+        let mut candidate = options.leader.map(|leader| Candidate::new(client.clone(), leader));
+        let standing = candidate.as_ref().map(Candidate::standing);
         let mut at = Listening { diagnostics: None, webhooks: None };
         if let Some(address) = options.diagnostics {
-            let (bound, task) = diagnostics(address, &manager, &hooks, || Ok(())).await?;
+            let can_lead = move || standing.as_ref().map_or(Ok(()), Standing::check);
+            let (bound, task) = diagnostics(address, &manager, &hooks, can_lead).await?;
             at.diagnostics = Some(bound);
             tasks.push(task);
         }
@@ -135,14 +148,20 @@ fn run_until<'a>(
         }
         listening(at);
 
-        let mut candidate = options.leader.map(|leader| Candidate::new(client.clone(), leader));
+        if let Some(candidate) = &mut candidate {
+            tokio::select! {
+                () = &mut stop => return Ok(Ended::Stopped),
+                () = candidate.join() => {}
+            }
+        }
+        told(Told::Ready);
         if let Some(candidate) = &mut candidate {
             tokio::select! {
                 () = &mut stop => return Ok(Ended::Stopped),
                 () = candidate.lead() => {}
             }
         }
-        leads();
+        told(Told::Leads);
         let plane = Plane { client, hooks, provider: None };
         plane.register_selected(&manager, &options.controllers);
         let mut running = manager.start();
@@ -177,16 +196,17 @@ fn run_until<'a>(
     })
 }
 
-/// Answers questions about a manager, which may begin to run later: one that waits for its turn is ready.
+/// Answers questions about a manager, which may begin to run later: one that waits for its turn is ready, if `able` says that
+/// it can have one.
 pub(crate) async fn diagnostics(
     address: SocketAddr,
     manager: &Manager,
     hooks: &HookClient,
-    writable: impl Fn() -> Result<(), String> + Send + Sync + 'static,
+    able: impl Fn() -> Result<(), String> + Send + Sync + 'static,
 ) -> Result<(SocketAddr, Task), RunError> {
     let (listener, bound) = listen(address).await?;
     let (metrics, watched) = (PlaneMetrics::new(manager, hooks.metrics()), manager.clone());
-    let ready = move || writable().and_then(|()| is_current(&watched));
+    let ready = move || able().and_then(|()| is_current(&watched));
     let diagnostics = Diagnostics::new(ready, move || metrics.render());
     Ok((bound, Task(tokio::spawn(serve_diagnostics(listener, diagnostics)).abort_handle())))
 }

@@ -1,6 +1,6 @@
 //! What a reconcile is given besides its key.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use kube::Client;
@@ -27,6 +27,8 @@ pub struct Context {
     pub(crate) number: usize,
     pub(crate) controller: Arc<Controller>,
     pub(crate) key: ObjectKey,
+    /// What was drawn for names in this reconcile.
+    pub(crate) drawn: Mutex<Vec<String>>,
 }
 
 /// The objects of a kind cannot be watched, yet.
@@ -110,12 +112,26 @@ impl Context {
     /// Five characters for the end of a name. They come from the seed of the manager, the object that is reconciled, what is
     /// named, and how many names of it there were: names of other objects change nothing.
     pub fn name_suffix(&self, what: &str) -> String {
-        name_suffix(&mut self.generator(&["name", what]))
+        self.drawn(name_suffix(&mut self.generator(&["name", what])))
     }
 
     /// A random UUID, which comes from the same as [`Context::name_suffix`].
     pub fn uuid(&self, what: &str) -> String {
-        uuid(&mut self.generator(&["uuid", what]))
+        self.drawn(uuid(&mut self.generator(&["uuid", what])))
+    }
+
+    /// A message with `*` in place of everything that was drawn for names in this reconcile.
+    ///
+    /// A create that is refused is tried again under another name. An error with such a name in it would be another one
+    /// each time, and so would be the condition, and the Event, that it is written to.
+    pub fn steady(&self, message: impl ToString) -> String {
+        let drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        drawn.iter().fold(message.to_string(), |message, drawn| message.replace(drawn.as_str(), "*"))
+    }
+
+    fn drawn(&self, random: String) -> String {
+        self.drawn.lock().unwrap_or_else(PoisonError::into_inner).push(random.clone());
+        random
     }
 
     fn generator(&self, what: &[&str; 2]) -> Generator {

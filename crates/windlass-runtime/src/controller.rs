@@ -8,6 +8,7 @@ use kube::api::DynamicObject;
 
 use crate::Kind;
 use crate::cache::Cache;
+use crate::cause::Cause;
 use crate::key::{GroupKind, ObjectKey};
 use crate::manager::Manager;
 use crate::metrics::Counters;
@@ -42,8 +43,9 @@ impl Controller {
         drop(known);
         let (map, queues) = (Arc::clone(&self.map_dynamic), Arc::clone(&shared.queues));
         cache.subscribe(Arc::new(move |before, after| {
+            let cause = Cause::of(before.map(AsRef::as_ref), after.map(AsRef::as_ref));
             for key in before.into_iter().chain(after).flat_map(|object| map(object)) {
-                queues.add(number, key);
+                queues.add(number, key, cause.clone());
             }
         }));
     }
@@ -103,8 +105,9 @@ impl ControllerBuilder {
         let (cache, queues) = (cache.clone(), Arc::clone(&self.manager.shared.queues));
         self.triggers.push(Box::new(move |number| {
             cache.subscribe(Arc::new(move |before, after| {
-                for key in map(before.map(AsRef::as_ref), after.map(AsRef::as_ref)) {
-                    queues.add(number, key);
+                let (before, after) = (before.map(AsRef::as_ref), after.map(AsRef::as_ref));
+                for key in map(before, after) {
+                    queues.add(number, key, Cause::of(before, after));
                 }
             }));
         }));

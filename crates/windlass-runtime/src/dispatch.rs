@@ -1,7 +1,7 @@
 //! The loop that starts reconciles.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -134,6 +134,7 @@ async fn reconcile(shared: Arc<Shared>, number: usize, key: ObjectKey) {
         number,
         controller: Arc::clone(&controller),
         key: key.clone(),
+        drawn: Mutex::default(),
     };
     let started = Instant::now();
     let work = Arc::clone(&controller.reconciler).reconcile(key.clone(), context);

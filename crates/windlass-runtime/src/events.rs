@@ -55,8 +55,38 @@ pub(crate) struct Event {
 /// Takes events, and writes them when it is run.
 #[derive(Default)]
 pub(crate) struct Recorder {
-    waiting: Mutex<VecDeque<Event>>,
+    waiting: Mutex<Waiting>,
     bell: Notify,
+}
+
+/// The events that wait to be written, and what became of those for which there was no room.
+#[derive(Default)]
+struct Waiting {
+    events: VecDeque<Event>,
+    dropped: u64,
+    /// How many had been dropped when there was room for the last time.
+    dropped_before: u64,
+}
+
+impl Waiting {
+    /// Takes an event in, if there is room. Whether it is the first one for which there is none.
+    fn push(&mut self, event: Event) -> bool {
+        if self.events.len() < WAITING {
+            self.events.push_back(event);
+            return false;
+        }
+        self.dropped += 1;
+        self.dropped == self.dropped_before + 1
+    }
+
+    /// The next event, or how many were dropped since this was asked last with none waiting.
+    fn pop(&mut self) -> Result<Event, u64> {
+        self.events.pop_front().ok_or_else(|| {
+            let dropped = self.dropped - self.dropped_before;
+            self.dropped_before = self.dropped;
+            dropped
+        })
+    }
 }
 
 /// An event that was written, and may be counted up.
@@ -105,22 +135,34 @@ type Same = (String, EventType, String, String);
 
 impl Recorder {
     pub(crate) fn record(&self, event: Event) {
-        let mut waiting = self.waiting();
-        if waiting.len() < WAITING {
-            waiting.push_back(event);
+        if self.waiting().push(event) {
+            tracing::warn!(waiting = WAITING, "too many Events wait to be written: further ones are dropped");
         }
-        drop(waiting);
         self.bell.notify_one();
+    }
+
+    /// How many events were dropped, because too many waited to be written.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.waiting().dropped
     }
 
     /// Writes events as they come. Failures are logged; nothing depends on events.
     pub(crate) async fn run(&self, client: &Client, randomness: &Randomness) {
         let mut remembered = Remembered::new(REMEMBERED);
         loop {
-            let next = self.waiting().pop_front();
-            let Some(event) = next else {
-                self.bell.notified().await;
-                continue;
+            let next = self.waiting().pop();
+            let event = match next {
+                Ok(event) => event,
+                Err(dropped) => {
+                    if dropped > 0 {
+                        tracing::warn!(
+                            dropped,
+                            "all Events that waited are written, but for those that were dropped"
+                        );
+                    }
+                    self.bell.notified().await;
+                    continue;
+                }
             };
             let uid = event.about.uid.clone().unwrap_or_default();
             let same = (uid, event.event, event.reason.clone(), event.message.clone());
@@ -138,7 +180,7 @@ impl Recorder {
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<Event>> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -199,6 +241,27 @@ async fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_without_room_are_counted_and_told_of_once() {
+        let event = || Event {
+            about: ObjectReference::default(),
+            event: EventType::Normal,
+            reason: "R".to_owned(),
+            message: String::new(),
+            component: "c".to_owned(),
+            at: Timestamp::UNIX_EPOCH,
+        };
+        let mut waiting = Waiting::default();
+        for _ in 0..2 {
+            let told: Vec<bool> = (0..WAITING + 3).map(|_| waiting.push(event())).collect();
+            assert_eq!(told.iter().filter(|told| **told).count(), 1);
+            assert!(told[WAITING], "the first for which there is no room");
+            let written = std::iter::from_fn(|| waiting.pop().ok()).count();
+            assert_eq!(written, WAITING);
+        }
+        assert_eq!(waiting.dropped, 6);
+    }
 
     #[test]
     fn those_that_were_counted_up_last_are_remembered() {

@@ -8,7 +8,8 @@
 //!   anew before.
 //! - **Nothing is written twice.** [`Writer::ensure_applied`] takes a field manager, an intent and the object that was
 //!   read, and writes only what is not up to date. What it remembers saves work; after a restart the object tells.
-//! - **One at a time.** A key is never reconciled twice at once; different keys are. Failures back off per key.
+//! - **One at a time.** A key is never reconciled twice at once; different keys are. Failures back off per key, and what
+//!   a reconcile that failed wrote itself does not hurry its next try.
 //! - **Virtual time.** With [`Clock::starting_at`] under tokio's paused clock, on a current-thread runtime, hours pass
 //!   at once, and the order of everything depends on the seed alone. [`Manager::idle`] tells that nothing will happen
 //!   before a time.
@@ -45,6 +46,7 @@
 
 mod applied;
 mod cache;
+mod cause;
 mod context;
 mod controller;
 mod dispatch;

@@ -199,6 +199,11 @@ impl Manager {
         self.shared.all_caches().iter().map(|cache| cache.health()).collect()
     }
 
+    /// How many Events were dropped, because too many waited to be written.
+    pub fn dropped_events(&self) -> u64 {
+        self.shared.events.dropped()
+    }
+
     /// How many writes there were.
     pub fn writes(&self) -> u64 {
         self.shared.faults.writes()

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::cause::{Cause, OwnWrites};
 use crate::expectation::Expectation;
 use crate::key::ObjectKey;
 
@@ -31,7 +32,23 @@ impl Backoff {
         let doublings = failures.saturating_sub(1).min(31);
         self.base.saturating_mul(1 << doublings).min(self.cap)
     }
+
+    /// How long to wait after so many failures in a row if something was edited meanwhile, and not by the key's own
+    /// reconcile. An eighth: a user who repairs an object sees it tried within seconds.
+    fn hurried(&self, failures: u32) -> Duration {
+        self.after(failures) / 8
+    }
+
+    /// The same if another controller reported something. Twice as long for every try that came of it in vain: controllers
+    /// that answer each other's failures without end do not hurry each other any more.
+    fn nudged(&self, failures: u32, in_vain: u32) -> Duration {
+        self.hurried(failures).saturating_mul(1 << in_vain.min(3))
+    }
 }
+
+/// How many events are remembered while a reconcile runs, to tell afterwards whether all of them were of its own writes.
+/// Where there are more, others have written, too.
+const HEARD: usize = 256;
 
 /// What one queue may do.
 #[derive(Debug, Clone, Copy)]
@@ -80,6 +97,31 @@ struct Entry {
     expected: Vec<Expectation>,
     /// Whether the timer is one of routine.
     is_routine: bool,
+    /// What the reconcile that runs has written, or the last one that failed.
+    own: OwnWrites,
+    /// What the one before it had written: its last events may come late.
+    earlier: OwnWrites,
+    /// The events since the reconcile that runs has started.
+    heard: Vec<Cause>,
+    /// When a key that fails may be tried early, because something was edited.
+    hurried: Option<Instant>,
+    /// When it may be tried early, because something was reported.
+    nudged: Option<Instant>,
+    /// Whether the next try is one of those.
+    is_nudged: bool,
+    /// How many of those failed in a row.
+    in_vain: u32,
+}
+
+impl Entry {
+    /// The earliest that it may be started again for the sake of its pace.
+    fn paced(&self, pace: Duration) -> Option<Instant> {
+        self.started.map(|started| started + pace.max(self.rest))
+    }
+
+    fn is_own(&self, cause: &Cause) -> bool {
+        self.own.caused(cause) || self.earlier.caused(cause)
+    }
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -111,15 +153,33 @@ impl Queue {
         }
     }
 
-    /// Something about a key may have changed.
-    pub(crate) fn add(&mut self, key: ObjectKey, now: Instant, place: Place) {
+    /// Something about a key may have changed. One whose last reconcile failed is tried earlier than its back-off says,
+    /// unless it was that reconcile which made the change: what a controller writes about a failure would otherwise make
+    /// it fail in a loop. See [`Backoff::hurried`] and [`Backoff::nudged`].
+    pub(crate) fn add(&mut self, key: ObjectKey, cause: Cause, now: Instant, place: Place) {
         let pace = self.limits.pace;
         let entry = self.keys.entry(key.clone()).or_default();
         match entry.state {
-            State::Running => entry.state = State::RunningAgain,
+            State::Running | State::RunningAgain => {
+                entry.state = State::RunningAgain;
+                if entry.heard.len() < HEARD {
+                    entry.heard.push(cause);
+                }
+            }
+            State::Resting | State::Paced if entry.failures > 0 && entry.is_own(&cause) => {}
+            State::Paced if entry.is_nudged && cause.is_edit() => {
+                entry.is_nudged = false;
+                let at = entry.hurried.max(entry.paced(pace)).unwrap_or(now);
+                if let Some(timer) = entry.timer.filter(|timer| *timer > at) {
+                    self.timers.remove(&(timer, key.clone()));
+                    entry.timer = Some(at);
+                    self.timers.insert((at, key));
+                }
+            }
             State::Resting => {
-                let earliest =
-                    entry.started.map(|started| started + pace.max(entry.rest)).filter(|at| *at > now);
+                entry.is_nudged = entry.failures > 0 && !cause.is_edit();
+                let early = if entry.is_nudged { entry.nudged } else { entry.hurried };
+                let earliest = entry.paced(pace).max(early).filter(|at| *at > now);
                 if let Some(timer) = entry.timer.take() {
                     self.timers.remove(&(timer, key.clone()));
                 }
@@ -136,7 +196,7 @@ impl Queue {
                     }
                 }
             }
-            State::Paced | State::Ready(_) | State::Parked | State::RunningAgain => {}
+            State::Paced | State::Ready(_) | State::Parked => {}
         }
     }
 
@@ -193,6 +253,9 @@ impl Queue {
             return None;
         }
         entry.expected.clear();
+        entry.earlier = std::mem::take(&mut entry.own);
+        entry.heard.clear();
+        (entry.hurried, entry.nudged) = (None, None);
         entry.state = State::Running;
         entry.started = Some(now);
         self.running += 1;
@@ -206,6 +269,11 @@ impl Queue {
         if !expected.iter_mut().any(|known| known.absorb(&expectation)) {
             expected.push(expectation);
         }
+    }
+
+    /// The writes of the reconcile of a key that runs.
+    pub(crate) fn own_writes(&mut self, key: &ObjectKey) -> &mut OwnWrites {
+        &mut self.keys.entry(key.clone()).or_default().own
     }
 
     /// The time between two starts of a key is at least this from now on, and at least the pace.
@@ -244,14 +312,29 @@ impl Queue {
         };
         entry.is_routine = matches!(finished, Finished::Routinely(_));
         let failures = entry.failures;
-        // A failing key is not hurried by events: its own writes would make it fail in a loop.
-        if again && finished != Finished::Failed {
-            self.add(key.clone(), now, place);
-        } else if let Some(at) = wait.and_then(|wait| now.checked_add(wait)) {
-            entry.timer = Some(at);
-            self.timers.insert((at, key.clone()));
-        } else if again {
-            self.add(key.clone(), now, place);
+        let mut heard = std::mem::take(&mut entry.heard);
+        let again = if finished == Finished::Failed {
+            entry.in_vain += u32::from(std::mem::take(&mut entry.is_nudged));
+            entry.hurried = Some(now + self.limits.backoff.hurried(failures));
+            entry.nudged = Some(now + self.limits.backoff.nudged(failures, entry.in_vain));
+            if heard.len() < HEARD {
+                heard.retain(|cause| !entry.is_own(cause));
+            }
+            // What may be worth a try counts, if there is any of it.
+            heard.iter().find(|cause| cause.is_edit()).or(heard.first()).cloned()
+        } else {
+            (entry.own, entry.earlier) = (OwnWrites::default(), OwnWrites::default());
+            (entry.is_nudged, entry.in_vain) = (false, 0);
+            again.then_some(Cause::Other)
+        };
+        match again {
+            Some(cause) => self.add(key.clone(), cause, now, place),
+            None => {
+                if let Some(at) = wait.and_then(|wait| now.checked_add(wait)) {
+                    entry.timer = Some(at);
+                    self.timers.insert((at, key.clone()));
+                }
+            }
         }
         self.tidy(key, now);
         (failures, wait)
@@ -321,7 +404,25 @@ mod tests {
     }
 
     fn add(queue: &mut Queue, name: &str, now: Instant) {
-        queue.add(key(name), now, (now, 0));
+        queue.add(key(name), Cause::Other, now, (now, 0));
+    }
+
+    fn hear(queue: &mut Queue, name: &str, cause: Cause, now: Instant) {
+        queue.add(key(name), cause, now, (now, 0));
+    }
+
+    /// Lets a key fail so often, each time when its back-off is over, and says when it failed last.
+    fn failing(queue: &mut Queue, name: &str, times: u32) -> Instant {
+        let mut now = Instant::now();
+        add(queue, name, now);
+        for round in 0..times {
+            assert!(start(queue, now).is_some());
+            let (_, wait) = queue.finish(&key(name), Finished::Failed, now, (now, 0));
+            if round + 1 < times {
+                now += wait.unwrap();
+            }
+        }
+        now
     }
 
     fn start(queue: &mut Queue, now: Instant) -> Option<String> {
@@ -374,6 +475,78 @@ mod tests {
         add(&mut queue, "a", now);
         start(&mut queue, now);
         assert_eq!(queue.finish(&key("a"), Finished::Failed, now, (now, 0)).0, 1);
+    }
+
+    #[test]
+    fn what_a_failing_reconcile_wrote_does_not_hurry_it() {
+        let mut queue = queue(1, Duration::ZERO);
+        let now = failing(&mut queue, "a", 12) + Duration::from_secs(60);
+        assert!(start(&mut queue, now).is_some());
+        // One event comes before the answer to the write, one after the end of the reconcile.
+        hear(&mut queue, "a", Cause::Reported(7), now);
+        let own = queue.own_writes(&key("a"));
+        own.note_written(7);
+        own.note_written(8);
+        own.note_deleted("u".to_owned());
+        queue.finish(&key("a"), Finished::Failed, now, (now, 0));
+        hear(&mut queue, "a", Cause::Edited(8), now);
+        hear(&mut queue, "a", Cause::Gone("u".to_owned()), now);
+        assert_eq!(queue.next_timer(), Some(now + Duration::from_secs(60)));
+        assert!(queue.is_quiet());
+    }
+
+    #[test]
+    fn what_others_edit_makes_a_failing_key_be_tried_soon() {
+        for during in [true, false] {
+            let mut queue = queue(1, Duration::ZERO);
+            let mut now = failing(&mut queue, "a", 12);
+            if during {
+                now += Duration::from_secs(60);
+                assert!(start(&mut queue, now).is_some());
+            }
+            queue.own_writes(&key("a")).note_written(7);
+            hear(&mut queue, "a", Cause::Edited(9), now);
+            if during {
+                queue.finish(&key("a"), Finished::Failed, now, (now, 0));
+            }
+            let soon = now + Duration::from_millis(7500);
+            assert_eq!(queue.next_timer(), Some(soon), "during: {during}");
+            assert!(start(&mut queue, soon).is_some());
+        }
+    }
+
+    #[test]
+    fn what_others_report_hurries_a_failing_key_ever_less_and_an_edit_does_all_the_same() {
+        let mut queue = queue(1, Duration::ZERO);
+        let mut now = failing(&mut queue, "a", 12);
+        let mut waits = Vec::new();
+        for revision in 10..15 {
+            hear(&mut queue, "a", Cause::Reported(revision), now);
+            let next = queue.next_timer().unwrap();
+            waits.push(next.duration_since(now).as_millis());
+            now = next;
+            assert!(start(&mut queue, now).is_some());
+            queue.finish(&key("a"), Finished::Failed, now, (now, 0));
+        }
+        assert_eq!(waits, [7500, 15_000, 30_000, 60_000, 60_000]);
+        hear(&mut queue, "a", Cause::Reported(20), now);
+        hear(&mut queue, "a", Cause::Edited(21), now);
+        let soon = now + Duration::from_millis(7500);
+        assert_eq!(queue.next_timer(), Some(soon));
+        assert!(start(&mut queue, soon).is_some());
+        queue.finish(&key("a"), Finished::Done, soon, (soon, 0));
+        assert!(queue.is_quiet() && queue.keys.is_empty());
+    }
+
+    #[test]
+    fn what_a_reconcile_wrote_that_succeeded_is_looked_at_again() {
+        let (mut queue, now) = (queue(1, Duration::ZERO), Instant::now());
+        add(&mut queue, "a", now);
+        start(&mut queue, now);
+        queue.own_writes(&key("a")).note_written(7);
+        queue.finish(&key("a"), Finished::Done, now, (now, 0));
+        hear(&mut queue, "a", Cause::Reported(7), now);
+        assert!(start(&mut queue, now).is_some());
     }
 
     #[test]

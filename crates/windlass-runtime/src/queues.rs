@@ -7,6 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use windlass_random::mix;
 
+use crate::cause::Cause;
 use crate::key::ObjectKey;
 use crate::queue::{Finished, Limits, Place, Queue};
 
@@ -65,11 +66,11 @@ impl Queues {
         self.bell.notified().await;
     }
 
-    pub(crate) fn add(&self, controller: usize, key: ObjectKey) {
+    pub(crate) fn add(&self, controller: usize, key: ObjectKey, cause: Cause) {
         let now = Instant::now();
         let mut inner = self.inner();
         let place = inner.place(self.order, controller, &key, now);
-        inner.queues[controller].1.add(key, now, place);
+        inner.queues[controller].1.add(key, cause, now, place);
         drop(inner);
         self.wake();
     }

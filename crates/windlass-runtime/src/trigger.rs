@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::cause::Cause;
 use crate::key::ObjectKey;
 use crate::queues::Queues;
 
@@ -27,7 +28,7 @@ impl Trigger {
     /// Asks for a reconcile of a key.
     pub fn fire(&self, key: &ObjectKey) {
         for target in self.targets.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            target.queues.add(target.number, key.clone());
+            target.queues.add(target.number, key.clone(), Cause::Other);
         }
     }
 

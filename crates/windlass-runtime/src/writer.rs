@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::Kind;
 use crate::applied::{Applied, hash_of_basis, hash_of_intent};
+use crate::cause::OwnWrites;
 use crate::expectation::{Expectation, Expected};
 use crate::faults::{Verb, Write, WriteFault};
 use crate::identity::{Incomplete, complete};
@@ -225,7 +226,10 @@ impl<K: Kind> Writer<K> {
         let sent = async { self.shared.client.request_status::<K>(request).await };
         match self.faulty(Verb::Delete, &key, sent).await {
             Ok(answer) => match answer.left() {
-                Some(held) => self.expect_written(&held),
+                Some(held) => {
+                    self.own_writes(|own| own.note_deleted(held.uid().unwrap_or_default()));
+                    self.expect_written(&held);
+                }
                 None => self.expect_gone(&key, read.uid()),
             },
             Err(error) if error.is_not_found() => self.expect_gone(&key, read.uid()),
@@ -353,12 +357,20 @@ impl<K: Kind> Writer<K> {
         if written.meta().deletion_timestamp.is_some() && written.finalizers().is_empty() {
             self.expect_gone(&ObjectKey::of(written), written.uid());
         } else {
+            self.own_writes(|own| own.note_written(revision(written)));
             self.expect(|_| Expected::Seen(revision(written)));
         }
     }
 
+    /// Lets the queue know whose write it is.
+    fn own_writes(&self, note: impl FnOnce(&mut OwnWrites)) {
+        let Some((controller, key)) = &self.origin else { return };
+        self.shared.queues.with(*controller, |queue| note(queue.own_writes(key)));
+    }
+
     fn expect_gone(&self, key: &ObjectKey, uid: Option<String>) {
         if let Some(uid) = uid {
+            self.own_writes(|own| own.note_deleted(uid.clone()));
             self.expect(|_| Expected::Gone { key: key.clone(), uid: uid.clone() });
         }
     }

@@ -11,7 +11,7 @@ use kube::{Client, ResourceExt};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until};
 use windlass_api::runtime::ExtensionConfig;
-use windlass_apiserver::ApiServer;
+use windlass_apiserver::{Admission, ApiServer};
 use windlass_inmemory::Provider;
 use windlass_manager::{EmbeddedAdmission, Plane};
 use windlass_runtime::{Clock, Ended, Faults, Idle, Kind, Manager, ObjectKey, Options, Running};
@@ -53,6 +53,8 @@ pub struct WorldOptions {
     pub setup: Setup,
     /// Whether what is stored is defaulted and checked as `windlass up` does it.
     pub has_admission: bool,
+    /// What else has a say in what is stored.
+    pub admission: Vec<Arc<dyn Admission>>,
 }
 
 impl WorldOptions {
@@ -82,7 +84,7 @@ impl WorldOptions {
     pub fn with(seed: u64, definitions: Vec<Value>, setup: Setup) -> Self {
         // Any day will do, as long as it is the same every time.
         let start = Timestamp::from_second(1_767_225_600).unwrap_or_default();
-        Self { seed, start, definitions, setup, has_admission: false }
+        Self { seed, start, definitions, setup, has_admission: false, admission: Vec::new() }
     }
 }
 
@@ -180,6 +182,9 @@ impl World {
         let admission = EmbeddedAdmission::new();
         if options.has_admission {
             server_options = admission.add_to(server_options);
+        }
+        for hook in &options.admission {
+            server_options = server_options.admission(Arc::clone(hook));
         }
         let server = ApiServer::start(Store::in_memory(History::default()), server_options)
             .await

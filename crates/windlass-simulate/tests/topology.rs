@@ -112,6 +112,7 @@ async fn world(seed: u64, extension: &SimulatedExtension) -> World {
         definitions: windlass_api::crds::manifests(),
         setup: Arc::new(setup),
         has_admission: false,
+        admission: Vec::new(),
     };
     World::begin(options).await.unwrap()
 }

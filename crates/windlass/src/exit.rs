@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 
+use crate::output;
+
 /// Why a command did not do what it was asked for.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -35,6 +37,6 @@ pub(crate) fn report(outcome: Result<(), Failure>) -> ExitCode {
     };
     let style = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
     // Nothing is left to tell the user with if standard error is gone too.
-    let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {message}");
+    let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {}", output::message(&message));
     ExitCode::from(code)
 }

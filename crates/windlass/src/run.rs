@@ -9,12 +9,14 @@ use clap::Args;
 use clap::builder::FalseyValueParser;
 use kube::{Client, Config};
 use windlass_manager::{
-    CertificateFiles, Ended, LeaderOptions, Listening, RunError, RunOptions, Selection, WouldWrite, dry_run,
+    CertificateFiles, Ended, LeaderOptions, Listening, RunError, RunOptions, Selection, Told, WouldWrite,
+    dry_run,
 };
 
 use crate::exit::Failure;
 use crate::kubeconfig;
 use crate::logging::{self, LogFormat};
+use crate::output;
 use crate::serve::termination;
 
 /// Run the controllers on a Kubernetes API: a management cluster, or another process's
@@ -104,7 +106,7 @@ pub(crate) async fn run(command: RunCommand) -> Result<(), Failure> {
     };
     // A script that reads that it runs may stop it at once.
     let stop = termination()?;
-    let ended = windlass_manager::run(options, listening, || say("Leading"), stop).await;
+    let ended = windlass_manager::run(options, listening, how_far, stop).await;
     match ended {
         Ok(Ended::Stopped | Ended::Idle) => Ok(()),
         Err(error @ RunError::Webhooks(_)) => Err(Failure::Invalid(error.to_string())),
@@ -143,7 +145,13 @@ fn listening(at: Listening) {
     if let Some(address) = at.webhooks {
         say(&format!("Webhooks: https://{address}"));
     }
-    say("Ready");
+}
+
+fn how_far(told: Told) {
+    match told {
+        Told::Ready => say("Ready"),
+        Told::Leads => say("Leading"),
+    }
 }
 
 fn told(write: WouldWrite) {
@@ -157,7 +165,7 @@ fn told(write: WouldWrite) {
 /// A line for the user who started it. A closed standard output is no reason to stop.
 fn say(line: &str) {
     let mut out = anstream::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    let _ = writeln!(out, "{}", output::message(line)).and_then(|()| out.flush());
 }
 
 #[cfg(test)]

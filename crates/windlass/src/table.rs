@@ -1,6 +1,7 @@
 //! Tables for people.
 
 use anstyle::Style;
+use windlass_api::printable;
 
 /// Style of headings.
 pub(crate) const HEAD: Style = Style::new().bold();
@@ -16,8 +17,9 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         Self { head, rows: Vec::new() }
     }
 
+    /// Adds a row. What is in its cells may come from anywhere: it is shown, and does nothing else.
     pub(crate) fn row(&mut self, row: [(String, Style); COLUMNS]) {
-        self.rows.push(row);
+        self.rows.push(row.map(|(cell, style)| (printable(&cell).into_owned(), style)));
     }
 
     pub(crate) fn render(&self) -> String {

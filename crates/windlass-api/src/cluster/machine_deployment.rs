@@ -23,6 +23,7 @@ resource_struct! {
         pub cluster_name: String,
         /// How many Machines there shall be.
         #[schemars(extend("default" = 1))]
+        #[schemars(range(min = 0))]
         pub replicas: Option<i32>,
         /// How changes are rolled out.
         #[schemars(extend("default" = {}))]

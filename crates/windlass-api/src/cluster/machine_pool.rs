@@ -20,6 +20,7 @@ resource_struct! {
         pub cluster_name: String,
         /// How many instances there shall be.
         #[schemars(extend("default" = 1))]
+        #[schemars(range(min = 0))]
         pub replicas: Option<i32>,
         /// What its instances are made from.
         pub template: MachineTemplateSpec,

@@ -19,6 +19,7 @@ resource_struct! {
         pub cluster_name: String,
         /// How many Machines there shall be.
         #[schemars(extend("default" = 1))]
+        #[schemars(range(min = 0))]
         pub replicas: Option<i32>,
         /// Which Machines belong to the MachineSet.
         #[schemars(schema_with = "crate::crds::label_selector")]

@@ -75,6 +75,7 @@ resource_struct! {
         /// Labels and annotations of the control plane and its Machines.
         pub metadata: TemplateMeta,
         /// How many Machines there shall be. If absent, the control plane decides.
+        #[schemars(range(min = 0))]
         pub replicas: Option<i32>,
         /// How changes are rolled out.
         pub rollout: ControlPlaneTopologyRolloutSpec,
@@ -159,6 +160,7 @@ resource_struct! {
         #[schemars(length(min = 1, max = 256))]
         pub failure_domain: String,
         /// How many Machines there shall be. If absent, an autoscaler decides.
+        #[schemars(range(min = 0))]
         pub replicas: Option<i32>,
         /// When a Machine is replaced.
         pub health_check: Option<MachineDeploymentTopologyHealthCheck>,
@@ -243,6 +245,7 @@ resource_struct! {
         #[schemars(range(min = 0))]
         pub min_ready_seconds: Option<i32>,
         /// How many Machines there shall be. If absent, an autoscaler decides.
+        #[schemars(range(min = 0))]
         pub replicas: Option<i32>,
         /// Variables for this MachinePool only.
         pub variables: VariableOverrides,

@@ -25,6 +25,7 @@ resource_struct! {
     pub struct KubeadmControlPlaneSpec {
         /// How many Machines there shall be; odd, unless etcd is elsewhere.
         #[schemars(extend("default" = 1))]
+        #[schemars(range(min = 0))]
         pub replicas: Option<i32>,
         /// The Kubernetes version.
         #[schemars(length(min = 1, max = 256))]

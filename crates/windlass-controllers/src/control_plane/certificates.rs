@@ -5,10 +5,12 @@ use std::sync::PoisonError;
 
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use serde_json::json;
+use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_engine::control_plane::observe::is_etcd_external;
-use windlass_runtime::{Context, Incomplete, ObjectKey, controller_reference, describe_error, uid_of};
+use windlass_runtime::{Incomplete, ObjectKey, controller_reference, describe_error, uid_of};
 
 use super::{ControlPlaneError, ControlPlaneReconciler, Scope};
 use crate::certificates::{
@@ -62,7 +64,7 @@ impl ControlPlaneReconciler {
     async fn pair(&self, scope: &Scope<'_>, purpose: Purpose) -> Result<Pair, ControlPlaneError> {
         let cluster = scope.cluster_name();
         let name = purpose.secret_name(&cluster);
-        if let Some(found) = read(scope.context, &ObjectKey::new(scope.namespace(), &name)).await? {
+        if let Some(found) = self.read(scope, &name).await? {
             return Ok(Pair::of_secret(&found)?);
         }
         let pair = purpose.generate(scope.context.now())?;
@@ -81,7 +83,7 @@ impl ControlPlaneReconciler {
         let name = kubeconfig_secret_name(&cluster);
         let make = || kubeconfig(&cluster, server, authority, now);
         let writer = scope.context.writer::<Secret>();
-        match read(scope.context, &ObjectKey::new(scope.namespace(), &name)).await? {
+        match self.read(scope, &name).await? {
             None => {
                 let data = BTreeMap::from([(KUBECONFIG.to_owned(), make()?)]);
                 writer.create(&self.secret(scope, &name, data)?).await?;
@@ -97,6 +99,27 @@ impl ControlPlaneReconciler {
         Ok(())
     }
 
+    /// Reads a Secret. One of a control plane that is gone is about to be deleted, by the garbage collector or because it
+    /// went with its Cluster: a Cluster of the same name would lose it as soon as it had begun to use it.
+    async fn read(&self, scope: &Scope<'_>, name: &str) -> Result<Option<Secret>, ControlPlaneError> {
+        let key = ObjectKey::new(scope.namespace(), name);
+        let unusable = |why: String| ControlPlaneError::Read { what: format!("Secret {key}"), why };
+        let found: Option<Secret> =
+            scope.context.get(&key).await.map_err(|error| unusable(describe_error(&error)))?;
+        let Some(secret) = found else { return Ok(None) };
+        let is_gone = |owner: &OwnerReference| {
+            let there = self.control_planes.get(&ObjectKey::new(scope.namespace(), &owner.name));
+            owner.kind == KubeadmControlPlane::KIND
+                && there.is_none_or(|there| there.uid().as_ref() != Some(&owner.uid))
+        };
+        match secret.owner_references() {
+            [owner, ..] if secret.owner_references().iter().all(is_gone) => {
+                Err(unusable(format!("KubeadmControlPlane {} is gone, and it goes with it", owner.name)))
+            }
+            _ => Ok(Some(secret)),
+        }
+    }
+
     fn secret(
         &self,
         scope: &Scope<'_>,
@@ -106,13 +129,6 @@ impl ControlPlaneReconciler {
         let owner = controller_reference(scope.control_plane)?;
         Ok(secret(&scope.namespace(), name, &scope.cluster_name(), owner, data))
     }
-}
-
-async fn read(context: &Context, key: &ObjectKey) -> Result<Option<Secret>, ControlPlaneError> {
-    context.get(key).await.map_err(|error| ControlPlaneError::Read {
-        what: format!("Secret {key}"),
-        why: describe_error(&error),
-    })
 }
 
 /// An IPv6 address needs brackets in a URL.

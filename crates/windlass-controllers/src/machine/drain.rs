@@ -1,8 +1,11 @@
 //! Empties a Node: cordons it, evicts its pods, looks at its volumes.
 
+use http::StatusCode;
 use k8s_openapi::api::core::v1::{Node, Pod as EvictedPod};
 use kube::api::{Api, EvictParams, ListParams, Patch, PatchParams};
-use kube::{Client, ResourceExt};
+use kube::client::Body;
+use kube::core::{Request, Status};
+use kube::{Client, Resource, ResourceExt};
 use serde_json::json;
 use windlass_api::cluster::Machine;
 use windlass_engine::machine::deletion::{Drain, Volumes};
@@ -74,17 +77,7 @@ async fn drain(context: &Context, client: &Client, name: &str) -> Result<Drain, 
     }
     let mut evictions = Vec::new();
     for pod in &todo.evict {
-        let pods: Api<EvictedPod> = Api::namespaced(client.clone(), &pod.namespace);
-        let evicted = match pods.evict(&pod.name, &EvictParams::default()).await {
-            Ok(_) => Eviction::Accepted,
-            Err(kube::Error::Api(status)) if status.code == 404 => Eviction::Accepted,
-            Err(kube::Error::Api(status)) if status.code == 429 => {
-                Eviction::Refused { message: refusal(&status) }
-            }
-            Err(error @ kube::Error::Api(_)) => Eviction::Failed { message: describe_error(&error) },
-            Err(error) => return Err(NoAnswer::Refused(describe_error(&error))),
-        };
-        evictions.push((pod.clone(), evicted));
+        evictions.push((pod.clone(), evict(client, pod).await?));
     }
     // Pods without a grace period are gone already.
     let left = look(context, client, name, answers).await?;
@@ -98,11 +91,37 @@ async fn drain(context: &Context, client: &Client, name: &str) -> Result<Drain, 
     Ok(Drain::Pending(DrainProgress::after(left, refused)))
 }
 
+/// Asks for the eviction of a pod. What became of it is told by the status code, whatever the body says: a proxy in between
+/// may answer with a page, or with an empty object. A pod that is gone needs no eviction.
+async fn evict(client: &Client, pod: &PodName) -> Result<Eviction, NoAnswer> {
+    let pods = Request::new(EvictedPod::url_path(&(), Some(&pod.namespace)));
+    let sent = async {
+        let request = pods.evict(&pod.name, &EvictParams::default()).map_err(kube::Error::BuildRequest)?;
+        let answer = client.send(request.map(Body::from)).await?;
+        let code = answer.status();
+        Ok((code, answer.into_body().collect_bytes().await?))
+    };
+    let Some((code, body)) = answer(sent).await? else { return Ok(Eviction::Accepted) };
+    if code.is_success() || code == StatusCode::NOT_FOUND {
+        return Ok(Eviction::Accepted);
+    }
+    let said: Status = serde_json::from_slice(&body).unwrap_or_default();
+    Ok(match code {
+        StatusCode::TOO_MANY_REQUESTS => Eviction::Refused { message: refusal(code, said) },
+        _ => Eviction::Failed { message: described(code, said) },
+    })
+}
+
 /// Why a pod may not go. Which budget is in the way stands in the causes.
-fn refusal(status: &kube::core::Status) -> String {
+fn refusal(code: StatusCode, status: Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
-    let why: Vec<&str> = causes.map(|cause| cause.message.as_str()).collect();
-    if why.is_empty() { status.message.clone() } else { why.join(", ") }
+    let why: Vec<&str> = causes.map(|cause| cause.message.as_str()).filter(|why| !why.is_empty()).collect();
+    if why.is_empty() { described(code, status) } else { why.join(", ") }
+}
+
+/// What a status says, or at least which one it is.
+fn described(code: StatusCode, status: Status) -> String {
+    describe_error(&kube::Error::Api(status.with_code(code.as_u16()).boxed()))
 }
 
 async fn look(context: &Context, client: &Client, node: &str, answers: bool) -> Result<DrainPlan, NoAnswer> {
@@ -150,4 +169,61 @@ async fn attached(client: &Client, name: &str) -> Result<Vec<String>, NoAnswer> 
     attached.sort();
     attached.dedup();
     Ok(attached)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    /// What an API makes of an eviction that always answers the same.
+    async fn evicted(code: u16, body: &'static str) -> Eviction {
+        let service = tower::service_fn(move |_: http::Request<Body>| async move {
+            let answer = http::Response::builder().status(code).body(Body::from(body.as_bytes().to_vec()));
+            Ok::<_, Infallible>(answer.unwrap())
+        });
+        let pod = PodName { namespace: "default".to_owned(), name: "web".to_owned() };
+        evict(&Client::new(service, "default"), &pod).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_pod_that_is_gone_is_drained_whatever_the_body_says() {
+        for body in [
+            "",
+            "{}",
+            "null",
+            "<html>not here</html>",
+            r#"{"code": 500}"#,
+            r#"{"code": 404, "message": "gone"}"#,
+        ] {
+            assert_eq!(evicted(404, body).await, Eviction::Accepted, "{body}");
+        }
+        assert_eq!(evicted(201, "").await, Eviction::Accepted);
+    }
+
+    #[tokio::test]
+    async fn an_eviction_that_fails_never_has_an_empty_message() {
+        for (code, body, expected) in [
+            (500, "", "status 500 without a message"),
+            (500, "{}", "status 500 without a message"),
+            (403, r#"{"reason": "Forbidden"}"#, "Forbidden"),
+            (403, r#"{"message": "not you"}"#, "not you"),
+        ] {
+            assert_eq!(
+                evicted(code, body).await,
+                Eviction::Failed { message: expected.to_owned() },
+                "{body}"
+            );
+        }
+        let causes =
+            r#"{"message": "no", "details": {"causes": [{"message": "budget b"}, {"message": ""}]}}"#;
+        for (body, expected) in [("{}", "status 429 without a message"), (causes, "budget b")] {
+            assert_eq!(
+                evicted(429, body).await,
+                Eviction::Refused { message: expected.to_owned() },
+                "{body}"
+            );
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kube::api::{ApiResource, DynamicObject};
-use windlass_api::cluster::{ContractVersionedObjectReference, Machine};
+use windlass_api::cluster::{ContractVersionedObjectReference, Machine, MachineSet};
 use windlass_api::names::{
     CLONED_FROM_NAME_ANNOTATION, MACHINE_SET_FIELD_MANAGER, MACHINE_SET_METADATA_FIELD_MANAGER,
 };
@@ -22,7 +22,7 @@ pub(super) type Begun = BTreeMap<String, BTreeSet<String>>;
 
 impl Sets {
     /// Makes machines, one after the other, and first those that were begun. What was made of one that fails is deleted
-    /// again.
+    /// again. Ends early when the MachineSet is no longer what it was: a number that was a mistake is not worked off.
     pub(super) async fn create(
         &self,
         scope: &Scope<'_>,
@@ -33,6 +33,9 @@ impl Sets {
         let Scope { context, set, .. } = *scope;
         let mut begun = begun.into_iter();
         for _ in 0..count {
+            if !self.is_unchanged(set) {
+                return Ok(());
+            }
             let (name, there) = match begun.next() {
                 Some(begun) => begun,
                 None => (self.free_name(scope)?, BTreeSet::new()),
@@ -52,7 +55,7 @@ impl Sets {
                         set,
                         EventType::Warning,
                         "FailedCreate",
-                        format!("Could not create Machine {name}: {error}"),
+                        context.steady(format!("Could not create Machine {name}: {error}")),
                     );
                     // The machine may be there although the answer was lost, and would be left without its parts. If it is
                     // not, they are found because nothing refers to them.
@@ -68,6 +71,14 @@ impl Sets {
             }
         }
         Ok(())
+    }
+
+    /// Whether the spec of a MachineSet is still the one that is being worked off. Its event brings the next reconcile.
+    fn is_unchanged(&self, set: &MachineSet) -> bool {
+        let now = self.sets.get(&ObjectKey::of(set));
+        now.is_some_and(|now| {
+            now.metadata.generation == set.metadata.generation && now.metadata.deletion_timestamp.is_none()
+        })
     }
 
     /// A name that no machine has. Applying to one that exists would take it over.

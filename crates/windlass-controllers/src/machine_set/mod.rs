@@ -119,6 +119,8 @@ struct Reconciled {
     hold: Option<Hold>,
     /// Machines that are too many and cannot go yet, a line each.
     held: Vec<String>,
+    /// Whether machines are still missing after those that were created: the next batch does not wait.
+    is_growing: bool,
 }
 
 impl Reconciler for Sets {
@@ -184,7 +186,11 @@ impl Sets {
             Replicas::Hold { why, .. } => reconciled.hold = Some(why),
             // Without templates nothing can be made; the condition names them.
             Replicas::Create { .. } if !templates.obstacles.is_empty() => {}
-            Replicas::Create { count } => self.create(scope, &templates, count, begun).await?,
+            Replicas::Create { count } => {
+                self.create(scope, &templates, count, begun).await?;
+                let there = u32::try_from(observed.machines.len()).unwrap_or(u32::MAX);
+                reconciled.is_growing = there.saturating_add(count) < observed.replicas;
+            }
             Replicas::Delete { machines: names } => self.delete_machines(scope, machines, &names).await?,
             Replicas::Move(handover) => {
                 self.delete_machines(scope, machines, &handover.delete).await?;
@@ -226,7 +232,7 @@ impl Sets {
         let mut held = found.held.clone();
         match &error {
             Some(error @ WorkerError::Handover(_)) => held.push(error.to_string()),
-            Some(error) => obstacles.extend(error.for_users()),
+            Some(error) => obstacles.extend(error.for_users().map(|text| context.steady(text))),
             None => {}
         }
         let after = machine_set::status(&StatusFacts {
@@ -243,6 +249,7 @@ impl Sets {
         let outcome = match error {
             Some(error) => return Err(error),
             None if matches!(found.hold, Some(Hold::Preflight(_))) => Outcome::after(PREFLIGHT_AGAIN),
+            None if found.is_growing => return Ok(Outcome::done()),
             None => Outcome::done(),
         };
         Ok(outcome.resting(rest(machines.len())))

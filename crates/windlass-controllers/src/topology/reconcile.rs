@@ -171,7 +171,8 @@ impl Reconciler for TopologyController {
             }
             Err(error) if error.is_conflict() => Err(error),
             Err(error) => {
-                status::write(context, &cluster, &TopologyOutcome::Failed(error.to_string())).await?;
+                let failed = TopologyOutcome::Failed(context.steady(&error));
+                status::write(context, &cluster, &failed).await?;
                 // A hook that failed has a pace of its own, which is slower at first than that of other failures.
                 error.retry_after().map(Outcome::after).ok_or(error)
             }

@@ -10,7 +10,8 @@ use windlass_api::names::{
 };
 use windlass_version::Version;
 
-use super::machines::{check_health_check, check_metadata, check_strategy, check_taints};
+use super::machines::{check_health_check, check_metadata, check_replicas, check_strategy, check_taints};
+use super::names::check_cluster_name;
 use super::version_change::{self, UpgradeState};
 use super::{Verdict, accepted, pins, strict_version};
 use crate::topology::{Steering, SteeringProblem};
@@ -47,6 +48,9 @@ pub fn default_cluster(cluster: &mut Cluster) {
 pub fn validate_cluster(cluster: &Cluster, context: ClusterContext<'_>) -> Verdict {
     let mut verdict = Verdict::default();
     let annotations = cluster.metadata.annotations.clone().unwrap_or_default();
+    if context.old.is_none() {
+        check_cluster_name(cluster.metadata.name.as_deref().unwrap_or_default(), &mut verdict);
+    }
     if let Some(old) = context.old {
         if old.spec.infrastructure_ref.is_some() && cluster.spec.infrastructure_ref.is_none() {
             verdict.refuse("spec.infrastructureRef", "cannot be removed, only what it refers to is accepted");
@@ -168,6 +172,7 @@ fn check_workers(topology: &Topology, verdict: &mut Verdict) {
     check_entries("machineDeployments", deployments, verdict);
     let pools = workers.machine_pools.iter().map(|entry| (&entry.name, entry.replicas, &entry.metadata));
     check_entries("machinePools", pools, verdict);
+    check_replicas("spec.topology.controlPlane.replicas", topology.control_plane.replicas, verdict);
 }
 
 /// What is said about machines, wherever it stands.
@@ -220,6 +225,7 @@ fn check_entries<'a>(
                 format!("{name:?} is used twice, a name that no other group has is accepted"),
             );
         }
+        check_replicas(&format!("{field}.replicas"), replicas, verdict);
         let is_scaled =
             [AUTOSCALER_MIN, AUTOSCALER_MAX].iter().all(|key| metadata.annotations.contains_key(*key));
         if is_scaled && replicas.is_some() {

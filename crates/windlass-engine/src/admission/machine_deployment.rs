@@ -3,7 +3,8 @@
 use windlass_api::cluster::MachineDeployment;
 use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL};
 
-use super::machines::{check_metadata, check_strategy, check_taints};
+use super::machines::{check_metadata, check_replicas, check_strategy, check_taints};
+use super::names::check_machine_deployment_name;
 use super::{Verdict, strict_version};
 use crate::machine_set::{NamedOwner, check_machine_naming};
 
@@ -39,6 +40,10 @@ pub fn validate_machine_deployment(
 ) -> Verdict {
     let mut verdict = Verdict::default();
     let spec = &deployment.spec;
+    if old.is_none() {
+        check_machine_deployment_name(deployment.metadata.name.as_deref().unwrap_or_default(), &mut verdict);
+    }
+    check_replicas("spec.replicas", spec.replicas, &mut verdict);
     let version = &spec.template.spec.version;
     if !version.is_empty()
         && let Err(error) = strict_version(version)

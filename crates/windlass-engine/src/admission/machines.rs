@@ -15,6 +15,13 @@ const SHORTEST_STARTUP_SECONDS: i32 = 30;
 
 const KEY: &str = "a name, or a domain, a slash and a name, is";
 
+/// A number of machines. The schemas of the kinds say the same, where their CRDs are ours.
+pub(super) fn check_replicas(field: &str, replicas: Option<i32>, verdict: &mut Verdict) {
+    if let Some(replicas) = replicas.filter(|replicas| *replicas < 0) {
+        verdict.refuse(field, format!("{replicas} is not accepted, a number of at least 0 is"));
+    }
+}
+
 pub(super) fn check_metadata(field: &str, metadata: &TemplateMeta, verdict: &mut Verdict) {
     for (key, value) in &metadata.labels {
         if !is_label_key(key) {

@@ -7,6 +7,7 @@ mod class;
 mod cluster;
 mod machine_deployment;
 mod machines;
+mod names;
 mod pins;
 mod version_change;
 

@@ -30,7 +30,7 @@ pub use observed::{DeletionOrder, Machine, Observed, OwnerRemediated, Target};
 pub use preflight::{Check, ControlPlane, Failure, Preflight, Problem, Topology, preflight};
 pub use remediation::{Deferred, Policy, Remediation, remediation};
 pub use replicas::{
-    Handover, HandoverError, Hold, PassedOver, Replicas, WhyPassedOver, arrivals_to_release, replicas,
+    Handover, HandoverError, Hold, PassedOver, Replicas, WhyPassedOver, arrivals_to_release, batch, replicas,
     updates_to_start,
 };
 pub use status::{StatusFacts, status};

@@ -12,7 +12,7 @@ pub enum Replicas {
     Settled,
     /// Machines are missing.
     Create {
-        /// How many.
+        /// How many are created now: all of them, or the next batch.
         count: u32,
     },
     /// Machines are missing and are not created.
@@ -94,6 +94,18 @@ pub enum HandoverError {
     },
 }
 
+/// How many machines are created at least before the number that is wanted is read again: a typing mistake that is taken
+/// back at once has made no more than these.
+const SMALLEST_BATCH: u32 = 50;
+/// How many are created at most: what takes longer than a few seconds would keep its MachineSet from being looked at.
+const LARGEST_BATCH: u32 = 500;
+
+/// How many machines are created at once where there are so many already. Batches grow with the machines that are there,
+/// so that a large MachineSet does not take many more reconciles than a small one.
+pub fn batch(machines: u32) -> u32 {
+    machines.clamp(SMALLEST_BATCH, LARGEST_BATCH)
+}
+
 /// Decides on the number of machines. `preflight` has the checks that fail now for a new machine, or, where machines are
 /// handed over, for a machine of the version of the MachineSet that takes them.
 ///
@@ -112,7 +124,7 @@ pub fn replicas(observed: &Observed, preflight: &[Failure]) -> Result<Replicas, 
             count if !preflight.is_empty() => {
                 Replicas::Hold { count, why: Hold::Preflight(preflight.to_vec()) }
             }
-            count => Replicas::Create { count },
+            count => Replicas::Create { count: count.min(batch(machines)) },
         });
     }
     let surplus = machines - waiting(observed).min(machines);

@@ -70,7 +70,7 @@ pub enum WorkloadError {
         why: String,
     },
     /// A request failed.
-    #[error("{what}: {source}")]
+    #[error("{what}: {}", windlass_runtime::describe_error(source))]
     Request {
         /// What was tried.
         what: String,

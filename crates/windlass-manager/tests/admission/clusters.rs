@@ -68,6 +68,39 @@ async fn a_cluster_is_checked_when_it_is_created() {
                 "a whole number of at least 1 is",
             ),
         ),
+        broken("a name as long as a label", "/metadata/name", json!("c".repeat(63)), Accepted),
+        broken(
+            "a name longer than a label",
+            "/metadata/name",
+            json!("c".repeat(64)),
+            Refused(
+                "metadata.name",
+                "has 64 characters and is the value of label cluster.x-k8s.io/cluster-name of everything that belongs \
+                 to the Cluster: at most 63 are accepted",
+            ),
+        ),
+        broken("no machines", &format!("{WEB}/replicas"), json!(0), Accepted),
+        broken(
+            "fewer than no control plane machines",
+            "/spec/topology/controlPlane/replicas",
+            json!(-1),
+            RefusedBySchemaToo("spec.topology.controlPlane.replicas", "a number of at least 0 is"),
+        ),
+        broken(
+            "fewer than no machines",
+            &format!("{WEB}/replicas"),
+            json!(-1),
+            RefusedBySchemaToo(
+                "spec.topology.workers.machineDeployments[0].replicas",
+                "a number of at least 0 is",
+            ),
+        ),
+        broken(
+            "fewer than no machines of a pool",
+            &format!("{BATCH}/replicas"),
+            json!(-3),
+            RefusedBySchemaToo("spec.topology.workers.machinePools[0].replicas", "-3 is not accepted"),
+        ),
         broken(
             "classRef has a name",
             "/spec/topology/classRef",

@@ -129,6 +129,17 @@ async fn a_machine_deployment_selects_its_machines() {
             machine_deployment("v1.30"),
             Refused("spec.template.spec.version", "a version such as v1.33.0 is accepted"),
         ),
+        created("a name as long as a label", with(&good(), "/metadata/name", json!("d".repeat(63))), Accepted),
+        created(
+            "a name longer than a label",
+            with(&good(), "/metadata/name", json!("d".repeat(64))),
+            Refused("metadata.name", "of its MachineSets and Machines: at most 63 are accepted"),
+        ),
+        created(
+            "fewer than no machines",
+            with(&good(), "/spec/replicas", json!(-1)),
+            RefusedBySchemaToo("spec.replicas", "-1 is not accepted, a number of at least 0 is"),
+        ),
         created(
             "its names",
             with(&good(), "/spec/machineNaming", json!({"template": "{{ .cluster.name }}-{{ .random }}"})),

@@ -241,6 +241,17 @@ impl<K: Kind> Cache<K> {
         }
     }
 
+    /// Calls a function whenever an object is gone from now on, also where another has taken its name: for what is remembered
+    /// of objects by their names.
+    pub fn on_gone(&self, forget: impl Fn(&K) + Send + Sync + 'static) {
+        self.subscribe(Arc::new(move |before, after| {
+            let is_same = |before: &Arc<K>| after.is_some_and(|after| after.meta().uid == before.meta().uid);
+            if let Some(gone) = before.filter(|before| !is_same(before)) {
+                forget(gone);
+            }
+        }));
+    }
+
     /// Calls a function for what is there and for every change from now on.
     pub(crate) fn subscribe(&self, handler: Handler<K>) {
         let mut handlers = self.shared.handlers.lock().unwrap_or_else(PoisonError::into_inner);

@@ -290,7 +290,13 @@ fn is_expired(error: &kube::Error) -> bool {
 /// What the server said, without the structure around it; or why it could not be asked, down to the cause.
 pub(crate) fn describe(error: &kube::Error) -> String {
     if let kube::Error::Api(status) = error {
-        return status.message.clone();
+        // A proxy in between may answer with anything. An empty message would say that there is no problem.
+        return match (status.message.trim(), status.reason.as_str(), status.code) {
+            ("", "", 0) => "an error without a message".to_owned(),
+            ("", "", code) => format!("status {code} without a message"),
+            ("", reason, _) => reason.to_owned(),
+            (message, _, _) => message.to_owned(),
+        };
     }
     let mut text = error.to_string();
     let mut next = std::error::Error::source(error);

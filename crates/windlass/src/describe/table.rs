@@ -2,6 +2,7 @@
 
 use anstyle::{AnsiColor, Color, Style};
 use jiff::Timestamp;
+use windlass_api::printable;
 use windlass_engine::describe::{
     ClusterDescription, ConditionDescription, ObjectDescription, StepState, UpgradeDescription,
 };
@@ -50,22 +51,24 @@ pub(crate) fn render(
     if !described.pending_hooks.is_empty() {
         text.push_str(&format!(
             "\n{HEAD}Hooks to be called:{HEAD:#} {}\n",
-            described.pending_hooks.join(", ")
+            printable(&described.pending_hooks.join(", "))
         ));
     }
     match &described.waiting_on {
         None => text.push_str("\nWaiting on nothing.\n"),
         Some(waiting) => {
             let (wait, since) = (&waiting.wait, age(waiting.wait.since.0, now));
-            text.push_str(&format!("\n{WAITING}Waiting on {wait}{WAITING:#} (for {since})\n"));
+            let what = wait.to_string();
+            text.push_str(&format!("\n{WAITING}Waiting on {}{WAITING:#} (for {since})\n", printable(&what)));
             if !wait.handlers.is_empty() {
-                text.push_str(&format!("  {DIM}asked for by {}{DIM:#}\n", wait.handlers.join(", ")));
+                let handlers = wait.handlers.join(", ");
+                text.push_str(&format!("  {DIM}asked for by {}{DIM:#}\n", printable(&handlers)));
             }
             if let Some(seconds) = wait.retry_after_seconds {
                 text.push_str(&format!("  {DIM}tried again every {seconds} s{DIM:#}\n"));
             }
             for line in &waiting.evidence {
-                text.push_str(&format!("  {DIM}{line}{DIM:#}\n"));
+                text.push_str(&format!("  {DIM}{}{DIM:#}\n", printable(line)));
             }
         }
     }
@@ -187,7 +190,8 @@ fn status_style(condition: &ConditionDescription) -> Style {
 
 fn steps(upgrade: &UpgradeDescription) -> String {
     let from = upgrade.from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
-    let mut text = format!("\n{HEAD}Upgrade{from} to {}{HEAD:#}\n", upgrade.to);
+    let title = format!("Upgrade{from} to {}", upgrade.to);
+    let mut text = format!("\n{HEAD}{}{HEAD:#}\n", printable(&title));
     for step in &upgrade.steps {
         let (word, style) = match step.state {
             StepState::Done => ("done", GOOD),
@@ -198,7 +202,8 @@ fn steps(upgrade: &UpgradeDescription) -> String {
             (Some(done), Some(all)) => format!(", {done} of {all} machines"),
             _ => String::new(),
         };
-        text.push_str(&format!("  {style}{word:<8}{style:#} {} to {}{count}\n", step.part, step.version));
+        let what = format!("{} to {}{count}", step.part, step.version);
+        text.push_str(&format!("  {style}{word:<8}{style:#} {}\n", printable(&what)));
     }
     text
 }
@@ -270,6 +275,49 @@ mod tests {
     fn plain(text: &str) -> String {
         let lines = anstream::adapter::strip_str(text).to_string();
         lines.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+    }
+
+    #[test]
+    fn what_objects_and_extensions_say_does_nothing_to_a_terminal() {
+        // Clears the screen, colours, rings, turns text around, and begins a line that looks like ours.
+        let hostile = "x\u{1b}[2J\u{1b}[31m\u{7}\u{202e}\u{9b}\r\nWaiting on nothing.";
+        let condition = |type_: &str| {
+            json!({"type": type_, "status": hostile, "reason": hostile, "message": hostile,
+                "lastTransitionTime": "2026-01-01T00:00:00Z"})
+        };
+        let wait = json!({"reason": hostile, "what": hostile, "hook": hostile, "since": "2026-01-01T00:00:00Z",
+            "handlers": [hostile], "retryAfterSeconds": 5});
+        let cluster = read(json!({"metadata": {"name": hostile, "namespace": "ns", "annotations":
+                {"runtime.cluster.x-k8s.io/pending-hooks": hostile, "upgrade.windlass.dev/waiting-on": wait.to_string()}},
+            "spec": {"topology": {"version": hostile},
+                "controlPlaneRef": {"apiGroup": "g", "kind": hostile, "name": hostile}},
+            "status": {"controlPlane": {"upgradePlan": [{"version": hostile}]},
+                "conditions": [condition("TopologyReconciled")]}}));
+        let machine: windlass_api::cluster::Machine = read(json!({
+            "metadata": {"name": hostile, "labels": {"cluster.x-k8s.io/control-plane": ""}, "annotations":
+                {"in-place-updates.internal.cluster.x-k8s.io/extensions": hostile}},
+            "spec": {"clusterName": "c1", "version": hostile},
+            "status": {"conditions": [condition("Ready"),
+                json!({"type": "Updating", "status": "True", "reason": hostile, "message": hostile,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"})]}}));
+        let control_plane = json!({"spec": {"version": hostile, "replicas": 1}, "status": {"conditions": [
+            condition("Available"), condition("CanUpdateInPlace"), condition("ExternalUpdate")]}});
+        let described = ClusterDescription::of(Described {
+            cluster: &cluster,
+            infrastructure: None,
+            control_plane: Some(&control_plane),
+            machine_deployments: &[],
+            machine_pools: &[],
+            machines: &[machine],
+            version_changes: &[],
+        });
+        let text = render(&described, NOW, true, None);
+        let unstyled = [HEAD, DIM, GOOD, BAD, BUSY, WAITING].iter().fold(text.clone(), |text, style| {
+            text.replace(&style.render().to_string(), "").replace(&style.render_reset().to_string(), "")
+        });
+        assert!(unstyled.contains(r"x\u{1b}[2J\u{1b}[31m\u{7}\u{202e}\u{9b}"), "{unstyled}");
+        assert!(!unstyled.contains(|c| c != '\n' && windlass_api::is_unprintable(c)), "{unstyled:?}");
+        assert!(!unstyled.lines().any(|line| line == "Waiting on nothing."), "{unstyled}");
     }
 
     const NOW: Timestamp = Timestamp::constant(1_767_225_600 + 3 * 60 + 5, 0);

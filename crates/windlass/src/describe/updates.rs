@@ -1,6 +1,7 @@
 //! Updates in place, as lines below the tree.
 
 use jiff::Timestamp;
+use windlass_api::printable;
 use windlass_engine::describe::UpdatesDescription;
 
 use super::table::{BUSY, DIM, age};
@@ -13,16 +14,14 @@ pub(super) fn render(updates: &[UpdatesDescription], now: Timestamp) -> String {
     }
     let mut text = format!("\n{HEAD}Updates in place{HEAD:#}\n");
     for owner in updates {
-        text.push_str(&format!("  {}/{}\n", owner.kind, owner.name));
+        text.push_str(&format!("  {}\n", printable(&format!("{}/{}", owner.kind, owner.name))));
         for verdict in &owner.verdicts {
             let since = verdict.since.as_ref().map(|since| format!(" for {}", age(since.0, now)));
             let since = since.unwrap_or_default();
-            text.push_str(&format!(
-                "    {}: {} ({}{since})\n",
-                verdict.type_, verdict.status, verdict.reason
-            ));
+            let said = format!("{}: {} ({}{since})", verdict.type_, verdict.status, verdict.reason);
+            text.push_str(&format!("    {}\n", printable(&said)));
             for line in verdict.message.lines() {
-                text.push_str(&format!("      {DIM}{line}{DIM:#}\n"));
+                text.push_str(&format!("      {DIM}{}{DIM:#}\n", printable(line)));
             }
         }
         for machine in &owner.machines {
@@ -33,10 +32,8 @@ pub(super) fn render(updates: &[UpdatesDescription], now: Timestamp) -> String {
                 false => machine.message.lines().collect::<Vec<_>>().join("; "),
             };
             let age = age(machine.since.0, now);
-            text.push_str(&format!(
-                "    {BUSY}updating{BUSY:#} Machine/{}{by}, {age}: {says}\n",
-                machine.name
-            ));
+            let said = format!("Machine/{}{by}, {age}: {says}", machine.name);
+            text.push_str(&format!("    {BUSY}updating{BUSY:#} {}\n", printable(&said)));
         }
     }
     text

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kube::Client;
+use windlass_api::printable;
 use windlass_controllers::describe::{DescribeError, describe_cluster};
 use windlass_engine::describe::{ClusterDescription, StepState};
 use windlass_version::Version;
@@ -36,7 +37,7 @@ pub(super) async fn follow(
         }
         let line = line(&described);
         if line != said {
-            output::print(&format!("{line}\n"))?;
+            output::print(&format!("{}\n", printable(&line)))?;
             said = line;
         }
         tokio::time::sleep(EVERY).await;

@@ -78,6 +78,12 @@ fn the_quickstart_is_created_upgraded_and_deleted_with_kubectl() {
     assert!(finalizers.contains("cluster.cluster.x-k8s.io"), "{finalizers}");
     up.says(&["delete", "cluster", "quickstart", "--timeout=180s"]);
     assert_eq!(up.says(&["get", "clusters,machines,devclusters,devmachines", "-o", "name"]), "");
+
+    // Nothing of the old one is in the way of another of its name.
+    let begun = Instant::now();
+    apply_quickstart(&up);
+    wait(&up, "Available");
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
     let begun = Instant::now();
     assert_eq!(up.signal("TERM").code(), Some(0));
     assert!(begun.elapsed() < Duration::from_secs(10), "it stops within ten seconds");
