@@ -45,6 +45,7 @@
 
 mod applied;
 mod cache;
+mod conditional_patch;
 mod context;
 mod controller;
 mod dispatch;
