@@ -93,6 +93,34 @@ fn moving_to(step: &str, running_at: &[&str], target: &str, listed: &[&str]) -> 
 }
 
 #[test]
+fn a_step_that_no_machine_came_up_with_goes_back_to_a_lower_target() {
+    let listed = ["v1.30.0", "v1.31.0", "v1.31.1", "v1.32.0"];
+    let unborn = |target: &str| {
+        let mut observed = moving_to("v1.31.1", &["v1.30.0"], target, &listed);
+        observed.control_plane.as_mut().unwrap().unborn = true;
+        observed
+    };
+    for (name, observed, expected, told) in [
+        ("given up", unborn("v1.30.0"), "v1.30.0", None),
+        (
+            "an earlier patch",
+            unborn("v1.31.0"),
+            "v1.31.0",
+            Some("BeforeControlPlaneUpgrade v1.30.0 -> v1.31.0"),
+        ),
+        ("below what runs", unborn("v1.29.0"), "v1.31.1", None),
+        ("machines run it", moving_to("v1.31.1", &["v1.30.0"], "v1.30.0", &listed), "v1.31.1", None),
+    ] {
+        let (decision, calls) = run(&observed, &[]);
+        assert_eq!(decision.control_plane.version, v(expected), "{name}");
+        assert_eq!(calls, told.map(str::to_owned).into_iter().collect::<Vec<_>>(), "{name}");
+        let pending = decision.pending_hooks.annotation().unwrap_or_default();
+        assert_eq!(pending.contains("AfterControlPlaneUpgrade"), expected != "v1.30.0", "{name}: {pending}");
+        assert!(pending.contains("AfterClusterUpgrade"), "{name}: {pending}");
+    }
+}
+
+#[test]
 fn a_step_goes_to_a_later_patch_where_no_machine_is_rolled_twice() {
     let both = ["v1.30.0", "v1.31.0", "v1.31.1", "v1.32.0"];
     for (name, observed, expected) in [
