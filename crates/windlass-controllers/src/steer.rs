@@ -1,12 +1,16 @@
 //! Reads where a Cluster is from any API, and steers its upgrade: one small patch per verb.
 
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, ListParams, Patch, PatchParams};
-use kube::{Client, ResourceExt};
+use kube::core::Request;
+use kube::{Client, Resource, ResourceExt};
 use windlass_api::cluster::{Cluster, ClusterClass};
 use windlass_engine::admission::UpgradeState;
-use windlass_engine::steer::Change;
-use windlass_plan::{Refusal, UpgradePlan};
+use windlass_engine::steer::{Change, PatchKind};
+use windlass_engine::topology::{Observed, PlanSource, Stop, stops};
+use windlass_plan::{Refusal, Source, UpgradePlan};
 use windlass_runtime::describe_error;
 use windlass_version::Version;
 
@@ -98,6 +102,24 @@ impl Live {
             Err(refusal) => LivePlan::Refused(refusal),
         }
     }
+
+    /// Where an upgrade to a version stops until the owner of the Cluster lets it go on. Nothing is known about one that an
+    /// extension plans.
+    pub fn stops(&self, to: &Version) -> Vec<Stop> {
+        if !matches!(self.plan(to), LivePlan::Plan(_)) {
+            return Vec::new();
+        }
+        let listed = self.class.spec.kubernetes_versions.clone();
+        let observed = Observed {
+            source: PlanSource::Known(Source::first_of(None, listed)),
+            control_plane: self.state.control_plane.clone(),
+            workers: self.state.workers.clone(),
+            created: true,
+            control_plane_initialized: true,
+            ..Observed::with_annotations(to.clone(), &self.cluster)
+        };
+        stops(&observed)
+    }
 }
 
 /// Makes a change of a Cluster, or only asks whether it would be made. The field manager tells who did it.
@@ -112,10 +134,22 @@ pub async fn steer(
     dry_run: bool,
 ) -> Result<Cluster, SteerError> {
     let namespace = cluster.namespace().unwrap_or_default();
-    let clusters: Api<Cluster> = Api::namespaced(client.clone(), &namespace);
     let parameters = PatchParams { dry_run, ..PatchParams::apply("windlass-upgrade") };
     let parameters = PatchParams { force: false, ..parameters };
-    match clusters.patch(&cluster.name_any(), &parameters, &Patch::Merge(&change.patch)).await {
+    let path = Request::new(Cluster::url_path(&(), Some(&namespace)));
+    let request = path.patch(&cluster.name_any(), &parameters, &Patch::Merge(&change.patch));
+    let request = request.map(|mut request| {
+        if change.kind == PatchKind::Json {
+            let json_patch = HeaderValue::from_static("application/json-patch+json");
+            request.headers_mut().insert(CONTENT_TYPE, json_patch);
+        }
+        request
+    });
+    let answer = match request {
+        Ok(request) => client.request::<Cluster>(request).await,
+        Err(error) => Err(kube::Error::BuildRequest(error)),
+    };
+    match answer {
         Ok(written) => Ok(written),
         Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 409 | 422) => {
             Err(SteerError::Refused(status.message))

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 use windlass_extension::{DevelopmentCertificate, Server, Tls};
 use windlass_manager::{Data, Up, UpError, UpOptions};
 use windlass_plan::{MAX_LISTED_VERSIONS, PlanRequest, Source, WorkerGroup, plan};
-use windlass_simulate::{Startup, TopologyManifests, UpgradeRequest, simulate_upgrade};
+use windlass_simulate::{Startup, TopologyManifests, UpgradeRequest, UpgradeSteering, simulate_upgrade};
 use windlass_store::Scope;
 use windlass_version::Version;
 
@@ -222,6 +222,7 @@ fn run_with<'a>(
             to: options.to.to_string(),
             seed: options.seed,
             live_extensions: false,
+            steering: UpgradeSteering::default(),
         };
         let (tell, simulated) = oneshot::channel();
         let in_place = options.in_place;

@@ -10,6 +10,7 @@ pub mod contract;
 pub mod control_plane;
 pub mod describe;
 pub mod external_update;
+pub mod features;
 mod hash;
 pub mod health_check;
 pub mod in_place;

@@ -290,7 +290,9 @@ fn preflight_checks() {
         kubeadm: true,
         skipped: BTreeSet::new(),
     };
-    let topology = |version, upgrade_step| Some(Topology { version, upgrade_step });
+    let topology =
+        |version, upgrade_step| Some(Topology { version, upgrade_step, waits_for_rollouts: false });
+    let waiting = Some(Topology { version: "v1.32.0", upgrade_step: None, waits_for_rollouts: true });
     let at = |version| Some(ControlPlane { version, ..stable });
     let cases: Vec<(Preflight<'_>, &[&str])> = vec![
         (base.clone(), &[]),
@@ -311,6 +313,8 @@ fn preflight_checks() {
                 "control plane v1.31.2 was not told of version v1.32.0 yet (ControlPlaneIsStable preflight check)",
             ],
         ),
+        // The upgrade has not begun, and waits for these very machines.
+        (Preflight { topology: waiting, ..base.clone() }, &[]),
         (Preflight { topology: topology("v1.33.0", Some("v1.31.2")), ..base.clone() }, &[]),
         (
             Preflight { topology: topology("v1.33.0", Some("v1.32.0")), ..base.clone() },
@@ -361,7 +365,7 @@ fn preflight_checks() {
 fn checks_can_be_skipped() {
     let broken = |skipped| Preflight {
         control_plane: Some(ControlPlane { version: "v1.31.0", provisioning: true, upgrading: false }),
-        topology: Some(Topology { version: "v1.31.0", upgrade_step: None }),
+        topology: Some(Topology { version: "v1.31.0", upgrade_step: None, waits_for_rollouts: false }),
         version: Some("v1.35.0"),
         kubeadm: true,
         skipped,

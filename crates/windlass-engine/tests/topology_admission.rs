@@ -8,6 +8,7 @@ use windlass_engine::admission::{
     ClassUse, ClusterContext, UpgradeState, Verdict, default_cluster, default_machine_deployment,
     validate_class, validate_class_deletion, validate_cluster, validate_machine_deployment,
 };
+use windlass_engine::features::Features;
 use windlass_engine::topology::{ControlPlane, GroupObject, WorkerGroup, WorkerKind};
 
 fn cluster(topology: Value) -> Cluster {
@@ -345,6 +346,37 @@ fn pins_stay_in_their_window_and_never_go_back() {
         let told = told(&verdict);
         assert_eq!(verdict.is_accepted(), part.is_empty(), "{part}: {told}");
         assert!(told.contains(part), "{part}\nnot in\n{told}");
+    }
+    let off = Features { worker_version_pinning: false };
+    for (old, new, refusal, warnings) in [
+        (
+            free("v1.32.0"),
+            pinned("v1.32.0", "v1.32.0", none()),
+            "gate ClusterTopologyWorkerVersionPinning is off, none is",
+            0,
+        ),
+        (
+            pinned("v1.32.0", "v1.31.0", none()),
+            pinned("v1.32.0", "v1.32.0", none()),
+            "is off, v1.31.0 or none is",
+            0,
+        ),
+        // What is there already stays and has no effect: also beside a target that a pin would not allow.
+        (pinned("v1.32.0", "v1.31.0", none()), pinned("v1.32.0", "v1.31.0", none()), "", 1),
+        (pinned("v1.32.0", "v1.31.0", none()), free("v1.32.0"), "", 0),
+    ] {
+        let context = ClusterContext {
+            old: Some(&old),
+            class: Some(&listed),
+            state: Some(&idle),
+            features: off,
+            ..ClusterContext::default()
+        };
+        let verdict = validate_cluster(&new, context);
+        let told = told(&verdict);
+        assert_eq!(verdict.is_accepted(), refusal.is_empty(), "{refusal}: {told}");
+        assert!(told.contains(refusal), "{refusal}\nnot in\n{told}");
+        assert_eq!(verdict.warnings.len(), warnings, "{:?}", verdict.warnings);
     }
     let mut short = pinned("v1.32.0", "1.31.0", none());
     default_cluster(&mut short);

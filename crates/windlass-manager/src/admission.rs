@@ -7,12 +7,14 @@ use kube::Client;
 use serde_json::Value;
 use windlass_apiserver::{Admission, Denial, Operation, Options, Review};
 use windlass_controllers::admission::{ADMITTED, Asked, ObjectLookUp, Refused, Rules};
+use windlass_engine::features::Features;
 
 /// Defaults and checks what the embedded API stores. Rules look at other objects, so it needs a client of the API that
 /// it is given to: [`connect`](Self::connect) it as soon as there is one.
 #[derive(Clone, Default)]
 pub struct EmbeddedAdmission {
     look_up: ObjectLookUp,
+    features: Features,
 }
 
 impl EmbeddedAdmission {
@@ -21,9 +23,14 @@ impl EmbeddedAdmission {
         Self::default()
     }
 
+    /// The same with features of the caller's choice.
+    pub fn with_features(features: Features) -> Self {
+        Self { features, ..Self::default() }
+    }
+
     /// Adds it to the options of an API.
     pub fn add_to(&self, options: Options) -> Options {
-        options.admission(Arc::new(ClusterAdmission::new(self.look_up.clone())))
+        options.admission(Arc::new(ClusterAdmission::new(self.look_up.clone(), self.features)))
     }
 
     /// Lets it look at the objects of the API.
@@ -39,8 +46,8 @@ struct ClusterAdmission {
 
 impl ClusterAdmission {
     /// With a look-up that is given its client once the API runs.
-    fn new(look_up: ObjectLookUp) -> Self {
-        Self { rules: Rules::new(look_up) }
+    fn new(look_up: ObjectLookUp, features: Features) -> Self {
+        Self { rules: Rules::new(look_up).with_features(features) }
     }
 }
 

@@ -14,6 +14,7 @@ use windlass_controllers::machine_pool::MachinePools;
 use windlass_controllers::workload::{KubeconfigAccess, Resolved, WorkloadAccess};
 use windlass_controllers::workload_nodes::WorkloadNodes;
 use windlass_controllers::{machine_deployment, machine_set, topology};
+use windlass_engine::features::Features;
 use windlass_hooks::HookClient;
 use windlass_hooks::transport::{HttpsTransport, boxed};
 use windlass_inmemory::{Provider, Resolution};
@@ -30,6 +31,8 @@ pub struct Plane {
     /// The in-memory provider, where there is one. Its workload clusters do not die with those who manage them: give
     /// the same one again after a restart in the process.
     pub provider: Option<Provider>,
+    /// Which features are on.
+    pub features: Features,
 }
 
 /// Calls extensions over HTTPS; which are called about a namespace depends on its labels in this API.
@@ -63,7 +66,8 @@ impl Plane {
             let extensions = ExtensionConfigController::register(manager, self.hooks.clone());
             in_place = InPlaceExtensions::of(extensions.clone());
             if selection.has(Controller::Topology) {
-                topology::register(manager, self.hooks.clone(), externals.clone(), extensions);
+                let (hooks, externals) = (self.hooks.clone(), externals.clone());
+                topology::register(manager, hooks, externals, extensions, self.features);
             }
         }
         if selection.has(Controller::Cluster) {

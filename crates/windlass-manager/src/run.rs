@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use kube::Client;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
+use windlass_engine::features::Features;
 use windlass_hooks::HookClient;
 use windlass_runtime::{Manager, Options, describe_error};
 
@@ -27,6 +28,8 @@ pub struct RunOptions {
     pub client: Client,
     /// Which controllers run.
     pub controllers: Selection,
+    /// Which features are on.
+    pub features: Features,
     /// How one of several processes is elected; left out, this one acts.
     pub leader: Option<LeaderOptions>,
     /// Where `/healthz`, `/readyz` and `/metrics` are answered.
@@ -143,7 +146,7 @@ fn run_until<'a>(
         if let Some((address, files)) = options.webhooks {
             let (listener, bound) = listen(address).await?;
             at.webhooks = Some(bound);
-            let serving = serve_webhooks(listener, files, client.clone())?;
+            let serving = serve_webhooks(listener, files, client.clone(), options.features)?;
             tasks.push(Task(tokio::spawn(serving).abort_handle()));
         }
         listening(at);
@@ -162,7 +165,7 @@ fn run_until<'a>(
             }
         }
         told(Told::Leads);
-        let plane = Plane { client, hooks, provider: None };
+        let plane = Plane { client, hooks, provider: None, features: options.features };
         plane.register_selected(&manager, &options.controllers);
         let mut running = manager.start();
         let keep = async {

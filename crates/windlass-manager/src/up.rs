@@ -8,6 +8,7 @@ use futures_util::future::BoxFuture;
 use kube::Client;
 use tokio::net::TcpListener;
 use windlass_apiserver::Clock;
+use windlass_engine::features::Features;
 use windlass_hooks::HookClient;
 use windlass_inmemory::Provider;
 use windlass_runtime::{Manager, Options, Running};
@@ -34,6 +35,8 @@ pub struct UpOptions {
     pub kubeconfig: Option<PathBuf>,
     /// Which controllers run.
     pub controllers: Selection,
+    /// Which features are on.
+    pub features: Features,
     /// Whether there are machines in memory.
     pub has_dev_provider: bool,
     /// Whether what is stored is defaulted and checked.
@@ -56,6 +59,7 @@ impl UpOptions {
             listen,
             kubeconfig: None,
             controllers: Selection::all(),
+            features: Features::default(),
             has_dev_provider: true,
             has_admission: true,
             diagnostics: None,
@@ -103,7 +107,7 @@ impl Up {
     }
 
     async fn started(options: UpOptions) -> Result<Self, UpError> {
-        let admission = options.has_admission.then(EmbeddedAdmission::new);
+        let admission = options.has_admission.then(|| EmbeddedAdmission::with_features(options.features));
         // Data first: a second process on the same directory is told so, and not that the address is taken.
         let embedded = Embedded::open(&options.data, admission.as_ref()).await?;
         embedded.add_names(options.names);
@@ -125,7 +129,7 @@ impl Up {
         // Draws of the provider depend on names and this seed, so that they are the same after a restart.
         let provider =
             options.has_dev_provider.then(|| Provider::new(Clock::real(), options.seed.unwrap_or(1)));
-        let plane = Plane { client, hooks: hooks.clone(), provider };
+        let plane = Plane { client, hooks: hooks.clone(), provider, features: options.features };
         plane.register_selected(&manager, &options.controllers);
         let diagnostics = match options.diagnostics {
             Some(address) => {

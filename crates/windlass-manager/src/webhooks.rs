@@ -23,6 +23,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, crypto::ring::default_provider};
 use tower::Service;
 use windlass_controllers::admission::{AdmissionWebhook, ObjectLookUp};
+use windlass_engine::features::Features;
 
 /// An object and its predecessor, each as large as an API server takes, and what is around them.
 const MAX_BODY: usize = 8 * 1024 * 1024;
@@ -125,9 +126,10 @@ pub fn serve_webhooks(
     listener: TcpListener,
     files: CertificateFiles,
     client: Client,
+    features: Features,
 ) -> Result<impl Future<Output = ()>, WebhookError> {
     let live = Arc::new(Live::load(files)?);
-    let webhook = AdmissionWebhook::new(ObjectLookUp::with_client(client));
+    let webhook = AdmissionWebhook::with_features(ObjectLookUp::with_client(client), features);
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     Ok(async move {
         loop {

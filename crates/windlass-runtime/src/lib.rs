@@ -47,6 +47,7 @@
 mod applied;
 mod cache;
 mod cause;
+mod conditional_patch;
 mod context;
 mod controller;
 mod dispatch;

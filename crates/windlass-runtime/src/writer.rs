@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use kube::ResourceExt;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::Request;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::Kind;
 use crate::applied::{Applied, hash_of_basis, hash_of_intent};
 use crate::cause::OwnWrites;
+use crate::conditional_patch::{annotate, fits, may_be_misfit};
 use crate::expectation::{Expectation, Expected};
 use crate::faults::{Verb, Write, WriteFault};
 use crate::identity::{Incomplete, complete};
@@ -157,7 +158,7 @@ impl<K: Kind> Writer<K> {
 
     /// Sets annotations of an object if what the decision was made from is still so: each of `unchanged` is a JSON
     /// pointer with the value that was read. Whatever else has changed in the object does not matter. Otherwise the write
-    /// conflicts.
+    /// is [`WriteError::Outdated`], which counts as a conflict; a refusal by a schema or by admission is an error as ever.
     pub async fn annotate_if(
         &self,
         read: &K,
@@ -165,36 +166,30 @@ impl<K: Kind> Writer<K> {
         annotations: &[(&str, String)],
     ) -> Result<K, WriteError> {
         let key = ObjectKey::of(read);
-        let values: serde_json::Map<String, Value> =
-            annotations.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
         complete(&self.kind().kind, read.meta())?;
-        let uid = ("/metadata/uid", json!(read.uid()));
-        let tests = std::iter::once(&uid).chain(unchanged);
-        let tests = tests.map(|(path, value)| json!({"op": "test", "path": path, "value": value}));
-        let mut operations: Vec<Value> = tests.collect();
-        if read.annotations().is_empty() {
-            // There is nothing to add an annotation to, and what others add meanwhile must not be replaced.
-            let path = "/metadata/annotations";
-            operations.push(json!({"op": "test", "path": path, "value": null}));
-            operations.push(json!({"op": "add", "path": path, "value": values}));
-        } else {
-            operations.extend(values.iter().map(|(name, value)| {
-                let name = name.replace('~', "~0").replace('/', "~1");
-                json!({"op": "add", "path": format!("/metadata/annotations/{name}"), "value": value})
-            }));
-        }
-        let request = self.path(&key).patch(&key.name, &PatchParams::default(), &Patch::Merge(operations));
+        let patch = annotate(read, unchanged, annotations);
+        let request = self.path(&key).patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch));
         let request = request.map(|mut request| {
             let json_patch = http::HeaderValue::from_static("application/json-patch+json");
             request.headers_mut().insert(http::header::CONTENT_TYPE, json_patch);
             request
         });
         match self.write(Verb::Patch, &key, request).await {
-            // What an API answers when a test of a JSON Patch fails.
-            Err(error) if error.status().is_some_and(|status| status.code == 422) => {
+            Err(error) if may_be_misfit(&error) && !self.still_fits(&key, &patch).await => {
                 Err(WriteError::Outdated { verb: Verb::Patch, kind: self.kind(), key })
             }
             answer => answer,
+        }
+    }
+
+    /// Whether a patch fits an object as it is now; if it does, something else was the reason of a refusal. An object
+    /// that cannot be read tells nothing.
+    async fn still_fits(&self, key: &ObjectKey, patch: &Value) -> bool {
+        let Ok(request) = self.path(key).get(&key.name, &GetParams::default()) else { return true };
+        match self.shared.client.request::<Value>(request).await {
+            Ok(object) => fits(patch, &object),
+            Err(kube::Error::Api(status)) => status.code != 404,
+            Err(_) => true,
         }
     }
 

@@ -126,7 +126,22 @@ enum Reply {
 impl SimulatedExtension {
     /// An extension that lets everything pass.
     pub fn new() -> Self {
-        let extension = Self::default();
+        Self::default().answering()
+    }
+
+    /// The same beside extensions where they are: what their ExtensionConfigs say is called over HTTPS, as by
+    /// [`SimulatedExtension::live`].
+    ///
+    /// # Errors
+    ///
+    /// When there is no thread for it.
+    pub fn beside_live() -> std::io::Result<Self> {
+        Ok(Self { is_live: false, ..Self::live()? }.answering())
+    }
+
+    /// Answers itself what is asked of its own name.
+    fn answering(self) -> Self {
+        let extension = self;
         let inner = Arc::clone(&extension.inner);
         extension.transport.add(
             NAME,

@@ -35,7 +35,8 @@ pub use rollout::{
 pub use topology::TopologyManifests;
 pub use updater::{Covered, SimulatedUpdater, UpdateCall};
 pub use upgrade::{
-    MachineCounts, MachineRecord, OperationRecord, Prepared, UpgradeError, UpgradeOptions, UpgradeReport,
-    UpgradeRequest, is_at, prepare, simulate_upgrade, upgrade,
+    ApprovalRecord, MachineCounts, MachineRecord, Moment, NotARetarget, OperationRecord, Prepared, Retarget,
+    RetargetRecord, StopRecord, UpgradeError, UpgradeOptions, UpgradeReport, UpgradeRequest, UpgradeSteering,
+    is_at, prepare, simulate_upgrade, upgrade,
 };
 pub use world::{NotReached, Setup, Start, World, WorldError, WorldOptions, key};

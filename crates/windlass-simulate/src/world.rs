@@ -12,6 +12,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until};
 use windlass_api::runtime::ExtensionConfig;
 use windlass_apiserver::{Admission, ApiServer};
+use windlass_engine::features::Features;
 use windlass_inmemory::Provider;
 use windlass_manager::{EmbeddedAdmission, Plane};
 use windlass_runtime::{Clock, Ended, Faults, Idle, Kind, Manager, ObjectKey, Options, Running};
@@ -36,6 +37,8 @@ pub struct Start<'a> {
     pub clock: &'a Clock,
     /// What chance comes from. Another one after each restart.
     pub seed: u64,
+    /// Which features are on.
+    pub features: Features,
     /// The in-memory provider, if one was made at an earlier start: its workload clusters outlive those who manage them.
     pub provider: &'a Mutex<Option<Provider>>,
 }
@@ -55,6 +58,8 @@ pub struct WorldOptions {
     pub has_admission: bool,
     /// What else has a say in what is stored.
     pub admission: Vec<Arc<dyn Admission>>,
+    /// Which features are on.
+    pub features: Features,
 }
 
 impl WorldOptions {
@@ -73,6 +78,7 @@ impl WorldOptions {
                 client: start.client.clone(),
                 hooks: extension.client_of(start.client),
                 provider: Some(provider.clone()),
+                features: start.features,
             };
             plane.register(start.manager);
         };
@@ -84,7 +90,15 @@ impl WorldOptions {
     pub fn with(seed: u64, definitions: Vec<Value>, setup: Setup) -> Self {
         // Any day will do, as long as it is the same every time.
         let start = Timestamp::from_second(1_767_225_600).unwrap_or_default();
-        Self { seed, start, definitions, setup, has_admission: false, admission: Vec::new() }
+        Self {
+            seed,
+            start,
+            definitions,
+            setup,
+            has_admission: false,
+            admission: Vec::new(),
+            features: Features::default(),
+        }
     }
 }
 
@@ -179,7 +193,7 @@ impl World {
     async fn empty(options: WorldOptions) -> Result<Self, WorldError> {
         let clock = Clock::starting_at(options.start);
         let mut server_options = windlass_apiserver::Options::new().seed(options.seed).clock(clock.clone());
-        let admission = EmbeddedAdmission::new();
+        let admission = EmbeddedAdmission::with_features(options.features);
         if options.has_admission {
             server_options = admission.add_to(server_options);
         }
@@ -223,7 +237,14 @@ impl World {
         let options = Options::new().clock(self.clock.clone()).seed(seed).faults(self.faults.clone());
         let manager = Manager::new(self.client.clone(), options);
         let provider = &self.provider;
-        let start = Start { manager: &manager, client: &self.client, clock: &self.clock, seed, provider };
+        let start = Start {
+            manager: &manager,
+            client: &self.client,
+            clock: &self.clock,
+            seed,
+            features: self.options.features,
+            provider,
+        };
         (self.options.setup)(&start);
         self.running = Some(manager.start());
     }

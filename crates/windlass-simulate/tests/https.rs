@@ -19,6 +19,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring::default_pr
 use windlass_api::cluster::MachineDeployment;
 use windlass_apiserver::serve::{Credentials, serve};
 use windlass_apiserver::{ApiServer, Clock};
+use windlass_engine::features::Features;
 use windlass_inmemory::Provider;
 use windlass_manager::Plane;
 use windlass_runtime::{Manager, Options};
@@ -82,6 +83,7 @@ async fn a_rollout_over_https_in_real_time() {
         client: client.clone(),
         hooks: SimulatedExtension::new().client(),
         provider: Some(Provider::new(Clock::real(), 1)),
+        features: Features::default(),
     };
     plane.register(&manager);
     let running = manager.start();

@@ -18,6 +18,7 @@ use windlass_api::Object;
 use windlass_api::cluster::Machine;
 use windlass_apiserver::serve::{Credentials, serve};
 use windlass_apiserver::{ApiServer, Clock};
+use windlass_engine::features::Features;
 use windlass_extension::hooks::{
     ExternalUpdate, ExternalUpdateRequest, ExternalUpdateResponse, MachineObjects,
 };
@@ -81,7 +82,8 @@ async fn management_plane_with(options: windlass_apiserver::Options) -> (ApiServ
     }
     let manager = Manager::new(client.clone(), Options::new());
     let hooks = HookClient::builder(boxed(HttpsTransport::new())).build();
-    let plane = Plane { client: client.clone(), hooks, provider: Some(Provider::new(Clock::real(), 1)) };
+    let provider = Some(Provider::new(Clock::real(), 1));
+    let plane = Plane { client: client.clone(), hooks, provider, features: Features::default() };
     plane.register(&manager);
     (server, client, manager.start())
 }

@@ -16,6 +16,7 @@ use windlass_api::infrastructure::{DevCluster, DevMachineTemplate};
 use windlass_api::names::{CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION, UPGRADE_STEP_ANNOTATION};
 use windlass_controllers::extension_config::ExtensionConfigController;
 use windlass_controllers::external::Externals;
+use windlass_engine::features::Features;
 use windlass_runtime::{Cache, Context, ObjectKey, Outcome, Reconciler, WriteError, WriteFault};
 use windlass_simulate::{SimulatedExtension, Start, TopologyManifests, World, WorldOptions, key};
 
@@ -97,7 +98,13 @@ async fn world(seed: u64, extension: &SimulatedExtension) -> World {
         let manager = start.manager;
         let hooks = extension.client();
         let extensions = ExtensionConfigController::register(manager, hooks.clone());
-        windlass_controllers::topology::register(manager, hooks, Externals::new(), extensions);
+        windlass_controllers::topology::register(
+            manager,
+            hooks,
+            Externals::new(),
+            extensions,
+            Features::default(),
+        );
         let control_planes = manager.cache();
         manager
             .controller("control-planes", &control_planes)

@@ -15,6 +15,7 @@ mod run;
 mod runtime;
 mod serve;
 mod simulate;
+mod stops;
 mod table;
 mod up;
 mod upgrade;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::FalseyValueParser;
 use kube::{Client, Config};
+use windlass_engine::features::Features;
 use windlass_manager::{
     CertificateFiles, Ended, LeaderOptions, Listening, RunError, RunOptions, Selection, Told, WouldWrite,
     dry_run,
@@ -74,6 +75,9 @@ pub(crate) struct RunCommand {
     /// Key of the certificate, PEM
     #[arg(long, value_name = "FILE", env = "WINDLASS_TLS_KEY", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    /// Features that are on or off, as in ClusterTopologyWorkerVersionPinning=false
+    #[arg(long, value_name = "NAME=BOOL,...", env = "WINDLASS_FEATURE_GATES", default_value_t)]
+    feature_gates: Features,
     /// Print what would be written, once, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -96,6 +100,7 @@ pub(crate) async fn run(command: RunCommand) -> Result<(), Failure> {
     let options = RunOptions {
         client,
         controllers,
+        features: command.feature_gates,
         leader: (!command.no_leader_election && !command.dry_run).then(|| leader(&command)),
         diagnostics: command.metrics_listen,
         webhooks: command

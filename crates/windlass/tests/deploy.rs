@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, Machine};
 use windlass_apiserver::ApiServer;
 use windlass_controllers::admission::{ADMITTED, AdmissionWebhook, ObjectLookUp};
+use windlass_engine::features::Features;
 use windlass_inmemory::Provider;
 use windlass_manager::{Candidate, LeaderOptions, Plane, Selection, install};
 use windlass_runtime::{Clock, Manager, Options};
@@ -206,7 +207,8 @@ async fn an_upgrade_needs_the_rights_that_are_given_and_no_others() {
     let _outside = outside.start();
     let extension = SimulatedExtension::new();
     let manager = Manager::new(client.clone(), manager_options());
-    let plane = Plane { client: client.clone(), hooks: extension.client(), provider: Some(provider) };
+    let (hooks, features) = (extension.client(), Features::default());
+    let plane = Plane { client: client.clone(), hooks, provider: Some(provider), features };
     plane.register_controllers(&manager, &Selection::all());
     let _running = manager.start();
     let mut candidate =

@@ -7,7 +7,9 @@ use kube::api::{Api, DynamicObject, ListParams};
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 use windlass_api::cluster::{Cluster, ClusterClass, Machine, MachineDeployment, MachinePool};
-use windlass_api::names::{CLUSTER_NAME_LABEL, TOPOLOGY_OWNED_LABEL, UPGRADE_STEP_ANNOTATION};
+use windlass_api::names::{
+    CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, TOPOLOGY_OWNED_LABEL, UPGRADE_STEP_ANNOTATION,
+};
 use windlass_engine::admission::UpgradeState;
 use windlass_engine::contract::{self, Contract};
 use windlass_engine::topology::{
@@ -137,7 +139,7 @@ impl LookUp for ObjectLookUp {
             }
             let step = cluster.annotations().get(UPGRADE_STEP_ANNOTATION);
             Ok(UpgradeState {
-                control_plane: control_plane(&client, cluster).await?,
+                control_plane: control_plane(&client, cluster, &machines).await?,
                 workers,
                 pending_hooks: PendingHooks::of(&cluster.metadata),
                 upgrade_step: step.and_then(|step| Version::parse(step).ok()),
@@ -167,7 +169,11 @@ fn group<K: kube::Resource<DynamicType = ()>>(
     }
 }
 
-async fn control_plane(client: &Client, cluster: &Cluster) -> Result<Option<ControlPlane>, String> {
+async fn control_plane(
+    client: &Client,
+    cluster: &Cluster,
+    machines: &[Machine],
+) -> Result<Option<ControlPlane>, String> {
     let Some(reference) = &cluster.spec.control_plane_ref else { return Ok(None) };
     // Paths of versions are the same in both contracts, and so is v1beta2 of the control planes that are known.
     let resource = resource(&format!("{}/v1beta2", reference.api_group), &reference.kind);
@@ -180,13 +186,19 @@ async fn control_plane(client: &Client, cluster: &Cluster) -> Result<Option<Cont
     let Some(version) = read.version.as_deref().and_then(|version| Version::parse(version).ok()) else {
         return Ok(None);
     };
+    let written = read.version.as_deref().unwrap_or_default();
+    let has_come_up = |machine: &Machine| {
+        machine.labels().contains_key(CONTROL_PLANE_LABEL)
+            && machine.spec.version == written
+            && (machine.status.node_ref.is_some() || machine.status.node_info.is_some())
+    };
     let running = read.observed_versions.iter().filter_map(|version| Version::parse(version).ok());
     Ok(Some(ControlPlane {
         kind: reference.kind.clone(),
         name: reference.name.clone(),
         version,
         running: running.collect(),
-        unborn: false,
+        unborn: !machines.iter().any(has_come_up),
         updating_in_place: false,
         blocked: None,
     }))

@@ -16,6 +16,7 @@ use windlass_engine::admission::{
     validate_class, validate_class_deletion, validate_cluster, validate_machine_deployment,
 };
 use windlass_engine::control_plane;
+use windlass_engine::features::Features;
 use windlass_patch::merge_patch;
 
 use super::objects::LookUp;
@@ -66,12 +67,19 @@ pub const ADMITTED: [(&str, &str); 5] = [
 /// The rules, with a way to look up what they need to know.
 pub struct Rules<L> {
     look_up: L,
+    features: Features,
 }
 
 impl<L: LookUp> Rules<L> {
     /// Rules that look things up in some way.
     pub fn new(look_up: L) -> Self {
-        Self { look_up }
+        Self { look_up, features: Features::default() }
+    }
+
+    /// The same with features of the caller's choice.
+    #[must_use]
+    pub fn with_features(self, features: Features) -> Self {
+        Self { features, ..self }
     }
 
     /// Fills in what may be left out.
@@ -198,6 +206,7 @@ impl<L: LookUp> Rules<L> {
             class: class.as_ref(),
             old_class: old_class.as_ref(),
             state: state.as_ref(),
+            features: self.features,
         };
         let mut verdict = validate_cluster(&cluster, context);
         if let (Some(class), Some(mut topology)) = (&class, cluster.spec.topology) {

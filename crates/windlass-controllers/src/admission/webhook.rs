@@ -12,6 +12,8 @@ use http::{Method, Request, Response, StatusCode, header};
 use serde_json::{Value, json};
 use tower_service::Service;
 
+use windlass_engine::features::Features;
+
 use super::objects::LookUp;
 use super::review::{Asked, Refused, Rules};
 
@@ -28,7 +30,12 @@ pub struct AdmissionWebhook<L> {
 impl<L: LookUp> AdmissionWebhook<L> {
     /// Rules that look things up in some way.
     pub fn new(look_up: L) -> Self {
-        Self { rules: Arc::new(Rules::new(look_up)) }
+        Self::with_features(look_up, Features::default())
+    }
+
+    /// The same with features of the caller's choice.
+    pub fn with_features(look_up: L, features: Features) -> Self {
+        Self { rules: Arc::new(Rules::new(look_up).with_features(features)) }
     }
 
     /// Answers a review, which is what the path says.

@@ -8,6 +8,7 @@ use windlass_engine::machine_set::{
 };
 
 use windlass_engine::topology::{Entry, WorkerKind};
+use windlass_engine::waiting::Wait;
 
 use super::machines::text;
 use super::{Scope, Sets};
@@ -54,6 +55,7 @@ impl Sets {
             topology: cluster.spec.topology.as_ref().map(|topology| Topology {
                 version: &topology.version,
                 upgrade_step: annotation(&cluster.metadata, UPGRADE_STEP_ANNOTATION),
+                waits_for_rollouts: Wait::of_cluster(cluster).is_some_and(|wait| wait.is_for_rollouts()),
             }),
             version,
             kubeadm: config.is_some_and(|config| {

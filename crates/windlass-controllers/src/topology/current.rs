@@ -12,17 +12,13 @@ use windlass_api::cluster::{
 use windlass_api::conditions::{CONTROL_PLANE_INITIALIZED, ROLLING_OUT};
 use windlass_api::hooks::Hook;
 use windlass_api::names::{
-    ACKNOWLEDGED_TARGET_ANNOTATION, BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX, CLUSTER_NAME_LABEL,
-    CONTROL_PLANE_LABEL, PENDING_HOOKS_ANNOTATION, TOPOLOGY_OWNED_LABEL, UPDATE_IN_PROGRESS_ANNOTATION,
-    UPGRADE_CONCURRENCY_ANNOTATION, UPGRADE_STEP_ANNOTATION,
+    CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, TOPOLOGY_OWNED_LABEL, UPDATE_IN_PROGRESS_ANNOTATION,
 };
 use windlass_engine::topology::desired::{Blueprint, CurrentNames, GroupNames};
 use windlass_engine::topology::{
-    ControlPlane, Entry, GroupObject, MachineVersions, Observed, PendingHooks, PlanSource, PoolMembers,
-    Steering, WorkerGroup, WorkerKind,
+    ControlPlane, Entry, GroupObject, MachineVersions, Observed, PoolMembers, WorkerGroup, WorkerKind,
 };
 use windlass_engine::{condition, contract, rollout};
-use windlass_plan::Source;
 use windlass_runtime::{Cache, Context, ObjectKey};
 use windlass_version::Version;
 
@@ -126,24 +122,7 @@ impl Current {
     pub(super) fn observe(&self, caches: &Caches, cluster: &Cluster) -> Result<Observed, TopologyError> {
         let topology = cluster.spec.topology.as_ref();
         let version = topology.map(|topology| topology.version.as_str()).unwrap_or_default();
-        let mut observed = Observed::new(parse("spec.topology.version", version)?);
-        let annotation = |key: &str| cluster.annotations().get(key).map(String::as_str);
-        observed.source = PlanSource::Known(Source::OneMinor);
-        observed.pending_hooks = PendingHooks::parse(annotation(PENDING_HOOKS_ANNOTATION));
-        let version = |key: &str| annotation(key).and_then(|version| Version::parse(version).ok());
-        observed.upgrade_step = version(UPGRADE_STEP_ANNOTATION);
-        observed.acknowledged_target = version(ACKNOWLEDGED_TARGET_ANNOTATION);
-        (observed.steering, _) = Steering::read(cluster.metadata.annotations.as_ref());
-        observed.concurrency = annotation(UPGRADE_CONCURRENCY_ANNOTATION)
-            .and_then(|value| value.parse().ok())
-            .unwrap_or(1)
-            .max(1);
-        observed.upgrade_holds = cluster
-            .annotations()
-            .keys()
-            .filter(|key| key.starts_with(BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX))
-            .cloned()
-            .collect();
+        let mut observed = Observed::with_annotations(parse("spec.topology.version", version)?, cluster);
         observed.created =
             cluster.spec.infrastructure_ref.is_some() || cluster.spec.control_plane_ref.is_some();
         observed.control_plane_initialized = cluster.status.initialization.control_plane_initialized
@@ -300,8 +279,10 @@ fn control_plane(
     let read = contract::control_plane(found.data(), found.kind.contract);
     let kind = found.kind.resource.kind.clone();
     let version = read.version.unwrap_or_default();
-    let has_come_up =
-        |machine: &Arc<Machine>| machine.spec.version == version && machine.status.node_info.is_some();
+    let has_come_up = |machine: &Arc<Machine>| {
+        let status = &machine.status;
+        machine.spec.version == version && (status.node_ref.is_some() || status.node_info.is_some())
+    };
     let running = read.observed_versions.iter().map(|version| parse("status.versions", version));
     Ok(ControlPlane {
         version: parse(&format!("spec.version of {kind} {}", found.object.name_any()), &version)?,

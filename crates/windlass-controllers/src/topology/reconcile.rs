@@ -14,8 +14,10 @@ use windlass_api::conditions::{TOPOLOGY_RECONCILED, VARIABLES_READY};
 use windlass_api::hooks::Hook;
 use windlass_api::names::{CLUSTER_NAME_LABEL, OK_TO_DELETE_ANNOTATION};
 use windlass_engine::condition;
+use windlass_engine::features::Features;
 use windlass_engine::pause::Pause;
 use windlass_engine::topology::desired::{Desired, Inputs};
+use windlass_engine::topology::pin;
 use windlass_engine::topology::{Decision, HookCall, NoPath, Observed, Outcome as TopologyOutcome};
 use windlass_engine::waiting::WaitingOn;
 use windlass_hooks::HookClient;
@@ -40,10 +42,17 @@ pub struct TopologyController {
     caches: Caches,
     hooks: HookClient,
     extensions: Extensions,
+    features: Features,
 }
 
 /// Registers the controllers of topologies and of classes.
-pub fn register(manager: &Manager, hooks: HookClient, externals: Externals, extensions: Extensions) {
+pub fn register(
+    manager: &Manager,
+    hooks: HookClient,
+    externals: Externals,
+    extensions: Extensions,
+    features: Features,
+) {
     ClassController::register(manager, hooks.clone(), extensions.clone());
     let clusters = manager.cache::<Cluster>();
     let classes = manager.cache::<ClusterClass>();
@@ -65,6 +74,7 @@ pub fn register(manager: &Manager, hooks: HookClient, externals: Externals, exte
         },
         hooks,
         extensions,
+        features,
     };
     let (all, all_of_templates) = (clusters.clone(), clusters.clone());
     let (configs, waiting) = (controller.extensions.configs().clone(), clusters.clone());
@@ -154,6 +164,7 @@ impl Reconciler for TopologyController {
 
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, TopologyError> {
         let Some(cluster) = self.clusters.get(key) else { return Ok(Outcome::done()) };
+        let (cluster, ignored_pins) = self.with_features(cluster);
         let Some(topology) = &cluster.spec.topology else { return Ok(Outcome::done()) };
         if let Some(pause) = Pause::of(&cluster.metadata, Some(&cluster)) {
             status::write(context, &cluster, &TopologyOutcome::Paused(pause)).await?;
@@ -164,7 +175,8 @@ impl Reconciler for TopologyController {
             return self.delete(context, &cluster).await;
         }
         match self.topology(context, &cluster, topology).await {
-            Ok((observed, Decided { decision, plan_again })) => {
+            Ok((mut observed, Decided { decision, plan_again })) => {
+                observed.ignored_pins = ignored_pins;
                 let outcome = TopologyOutcome::Decided { observed: &observed, decision: &decision };
                 status::write(context, &cluster, &outcome).await?;
                 after(&decision, plan_again, context.now())
@@ -200,6 +212,20 @@ fn after(
 }
 
 impl TopologyController {
+    /// The Cluster as features that are off leave it, and the pins that have no effect.
+    fn with_features(&self, cluster: Arc<Cluster>) -> (Arc<Cluster>, Vec<String>) {
+        let ignored = match &cluster.spec.topology {
+            Some(topology) if !self.features.worker_version_pinning => pin::written(topology),
+            _ => Vec::new(),
+        };
+        if ignored.is_empty() {
+            return (cluster, ignored);
+        }
+        let mut without = Cluster::clone(&cluster);
+        without.spec.topology.iter_mut().for_each(pin::clear);
+        (Arc::new(without), ignored)
+    }
+
     async fn topology(
         &self,
         context: &Context,

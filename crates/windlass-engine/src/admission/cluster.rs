@@ -14,7 +14,8 @@ use super::machines::{check_health_check, check_metadata, check_replicas, check_
 use super::names::check_cluster_name;
 use super::version_change::{self, UpgradeState};
 use super::{Verdict, accepted, pins, strict_version};
-use crate::topology::{Steering, SteeringProblem};
+use crate::features::Features;
+use crate::topology::{Steering, SteeringProblem, pin};
 
 const AUTOSCALER_MIN: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
 const AUTOSCALER_MAX: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
@@ -30,6 +31,8 @@ pub struct ClusterContext<'a> {
     pub old_class: Option<&'a ClusterClass>,
     /// Its parts, for changes of the version.
     pub state: Option<&'a UpgradeState>,
+    /// Which features are on.
+    pub features: Features,
 }
 
 /// Fills in what may be left out: the `v` in front of versions.
@@ -94,7 +97,11 @@ pub fn validate_cluster(cluster: &Cluster, context: ClusterContext<'_>) -> Verdi
     check_workers(topology, &mut verdict);
     let old_topology = context.old.and_then(|old| old.spec.topology.as_ref());
     check_steering(cluster, &mut verdict);
-    pins::check(topology, old_topology, context.class, context.state, &mut verdict);
+    if context.features.worker_version_pinning {
+        pins::check(topology, old_topology, context.class, context.state, &mut verdict);
+    } else {
+        pins::refuse_changes(topology, old_topology, &mut verdict);
+    }
     match context.class {
         Some(class) => {
             check_against_class(topology, class, &mut verdict);
@@ -132,7 +139,11 @@ pub fn validate_cluster(cluster: &Cluster, context: ClusterContext<'_>) -> Verdi
                  path, nor that AfterClusterUpgrade has passed"
             ));
         } else {
-            let state = state.clone().with_entries(topology);
+            let mut topology = topology.clone();
+            if !context.features.worker_version_pinning {
+                pin::clear(&mut topology);
+            }
+            let state = state.clone().with_entries(&topology);
             version_change::check(&old, &new, context.class, &state, &mut verdict);
         }
     }

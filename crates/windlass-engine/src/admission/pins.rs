@@ -5,6 +5,7 @@ use windlass_version::{Comparison, Distance, MAX_KUBELET_MINORS_BEHIND, Version}
 
 use super::version_change::UpgradeState;
 use super::{Verdict, accepted, strict_version};
+use crate::features::WORKER_VERSION_PINNING;
 use crate::topology::{Entry, WorkerGroup};
 
 /// Whether the pins of a topology are others than they were.
@@ -84,6 +85,33 @@ pub(super) fn check(
         check_window(&field, &version, topology, verdict);
         if was.as_ref() != Some(&version) {
             check_change(&entry, &field, &version, was.as_ref(), state, verdict);
+        }
+    }
+}
+
+/// With the feature off, pins that are there have no effect, which is told; none is set or changed. One may be removed:
+/// nothing follows from it.
+pub(super) fn refuse_changes(topology: &Topology, old: Option<&Topology>, verdict: &mut Verdict) {
+    let old_entries = old.map(Entry::all).unwrap_or_default();
+    for entry in Entry::all(topology) {
+        let before = old_entries.iter().find(|old| (old.kind, old.name) == (entry.kind, entry.name));
+        let (was, is) = (before.map(Entry::written_pins).unwrap_or_default(), entry.written_pins());
+        let Some(pin) = is.first() else { continue };
+        let field = format!("{}.{}", entry.field(), pin.field);
+        if was == is {
+            let version = pin.version;
+            verdict.warn(format!(
+                "{field}: {version} has no effect, because feature gate {WORKER_VERSION_PINNING} is off"
+            ));
+        } else {
+            let accepted = was.first().map(|was| format!("{} or ", was.version)).unwrap_or_default();
+            verdict.refuse(
+                field,
+                format!(
+                    "{} is not accepted while feature gate {WORKER_VERSION_PINNING} is off, {accepted}none is",
+                    pin.version
+                ),
+            );
         }
     }
 }

@@ -57,6 +57,31 @@ impl UpgradeState {
         self.control_plane.as_ref().map(|control_plane| self.floor(control_plane))
     }
 
+    /// Where a step of the control plane that no machine came up with can go back to: to what machines run, or to a version
+    /// between that and the step.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot go back.
+    pub fn check_abort(&self, to: Option<&Version>) -> Result<Version, String> {
+        let control_plane = self.control_plane.as_ref().ok_or("there is no control plane yet")?;
+        let name = format!("{} {}", control_plane.kind, control_plane.name);
+        let step = &control_plane.version;
+        let runs =
+            control_plane.oldest_running().filter(|_| self.is_running() && control_plane.is_upgrading());
+        let Some(runs) = runs else { return Err(format!("{name} is not on its way to another version")) };
+        if !control_plane.unborn {
+            return Err(format!(
+                "a machine of {name} has come up with {step}: going back would be a downgrade, {step} or newer is accepted"
+            ));
+        }
+        let to = to.unwrap_or(runs);
+        if to.compare(step) != Comparison::Less || to.compare(runs) == Comparison::Less {
+            return Err(format!("{to} is not accepted, {runs} or a version between it and {step} is"));
+        }
+        Ok(to.clone())
+    }
+
     /// What remains to be done to reach a version, from where the parts are.
     ///
     /// # Errors

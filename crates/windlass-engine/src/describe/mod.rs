@@ -8,11 +8,14 @@ mod tree;
 mod updates;
 mod waiting;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 use serde_json::Value;
 use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachinePool};
+use windlass_api::conditions::TOPOLOGY_RECONCILED;
 use windlass_api::names::PENDING_HOOKS_ANNOTATION;
 
+use crate::condition;
 use crate::topology::PendingHooks;
 pub use history::VersionChange;
 pub use steps::{StepDescription, StepState, UpgradeDescription};
@@ -61,6 +64,9 @@ pub struct ClusterDescription {
     /// Updates in place: who can update what, and what runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub updates: Vec<UpdatesDescription>,
+    /// Whether the topology controller has said, about the Cluster as it is written now, that everything is up to date.
+    #[serde(skip)]
+    pub topology_reconciled: bool,
     /// Hooks that are still to be called.
     pub pending_hooks: Vec<String>,
     /// What it waits on, if it does.
@@ -84,10 +90,28 @@ impl ClusterDescription {
             tree: tree::of(objects),
             upgrade: UpgradeDescription::of(objects),
             updates: updates::of(objects),
+            topology_reconciled: is_reconciled(cluster),
             pending_hooks: pending.split(',').filter(|hook| !hook.is_empty()).map(str::to_owned).collect(),
             waiting_on: WaitingDescription::of(objects),
         }
     }
+}
+
+impl ClusterDescription {
+    /// Whether the upgrade to the version of the Cluster has ended: nothing of it is left, and the topology controller
+    /// says so. A condition that was written before the version was changed does not count.
+    pub fn has_arrived(&self) -> bool {
+        self.upgrade.is_none() && self.topology_reconciled
+    }
+}
+
+fn is_reconciled(cluster: &Cluster) -> bool {
+    let told = condition::find(&cluster.status.conditions, TOPOLOGY_RECONCILED);
+    // Controllers that do not say which generation they mean are taken at their word.
+    let is_of_now = |told: &Condition| {
+        told.observed_generation.is_none_or(|seen| cluster.metadata.generation.is_none_or(|now| seen >= now))
+    };
+    told.is_some_and(|told| told.status == "True" && is_of_now(told))
 }
 
 impl<'a> Described<'a> {

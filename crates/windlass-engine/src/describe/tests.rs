@@ -256,3 +256,28 @@ fn a_cluster_at_rest_waits_on_nothing() {
     assert_eq!((described.upgrade, described.waiting_on), (None, None));
     assert!(described.pending_hooks.is_empty());
 }
+
+#[test]
+fn an_upgrade_has_arrived_when_the_controller_says_so_about_the_target_of_now() {
+    let at_rest = |status: &str, observed: Option<i64>| {
+        let mut world = world("");
+        world.cluster.metadata.annotations = None;
+        world.cluster.metadata.generation = Some(7);
+        world.cluster.status.control_plane = None;
+        world.cluster.status.workers = None;
+        let mut told = condition("TopologyReconciled", status, "R", "");
+        told["observedGeneration"] = json!(observed);
+        world.cluster.status.conditions = vec![read(told)];
+        described(&world).has_arrived()
+    };
+    assert!(at_rest("True", Some(7)));
+    assert!(at_rest("True", None), "a controller that names no generation is taken at its word");
+    assert!(!at_rest("True", Some(6)), "that was before the target was changed");
+    assert!(!at_rest("False", Some(7)));
+    let mut without = world("");
+    without.cluster.status.conditions = Vec::new();
+    assert!(!described(&without).has_arrived());
+    let mut upgrading = world("");
+    upgrading.cluster.status.conditions = vec![read(condition("TopologyReconciled", "True", "R", ""))];
+    assert!(!described(&upgrading).has_arrived(), "steps are left");
+}

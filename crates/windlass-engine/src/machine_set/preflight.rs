@@ -41,6 +41,8 @@ pub struct Topology<'a> {
     pub version: &'a str,
     /// The version of the upgrade step in progress, if one is.
     pub upgrade_step: Option<&'a str>,
+    /// Whether the upgrade to that version has not begun, because it waits for rollouts that are in progress.
+    pub waits_for_rollouts: bool,
 }
 
 /// A check, by the name that annotations use.
@@ -170,6 +172,7 @@ fn unstable(control_plane: ControlPlane<'_>, topology: Option<Topology<'_>>) -> 
     if let Some(topology) = topology
         && topology.version != version
         && topology.upgrade_step != Some(version)
+        && !topology.waits_for_rollouts
     {
         let told = topology.upgrade_step.unwrap_or(topology.version).to_owned();
         return Some(Problem::Propagating { control_plane: version.to_owned(), topology: told });

@@ -11,6 +11,7 @@ use super::control_plane::ControlPlanePhase;
 use super::observed::{Observed, WorkerKind};
 use super::upgrade::Decision;
 use super::workers::{GroupAction, GroupDecision};
+use crate::features::WORKER_VERSION_PINNING;
 use crate::pause::Pause;
 use crate::waiting::WaitingOn;
 
@@ -184,6 +185,10 @@ fn upgrade_message(observed: &Observed, decision: &Decision) -> String {
         for text in group_lines(kind, &groups, decision) {
             line(text);
         }
+    }
+    if !observed.ignored_pins.is_empty() {
+        let pins = observed.ignored_pins.join(", ");
+        line(format!("Pins have no effect, because feature gate {WORKER_VERSION_PINNING} is off: {pins}"));
     }
     message
 }

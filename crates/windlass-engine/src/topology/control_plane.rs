@@ -208,12 +208,21 @@ impl Rows<'_> {
         if !hooks.pending.contains(Hook::AfterClusterUpgrade) {
             return Ok(moving);
         }
-        let Some(Redirect { to, plan }) = redirect(self.observed, current) else { return Ok(moving) };
+        let Some(redirect) = redirect(self.observed, current) else { return Ok(moving) };
+        let redirected_from = Some(current.version.clone());
+        if redirect.is_given_up() {
+            // No machine came up with the step, so nothing is said after it.
+            let promised =
+                [Hook::AfterControlPlaneUpgrade, Hook::BeforeWorkersUpgrade, Hook::AfterWorkersUpgrade];
+            promised.into_iter().for_each(|hook| hooks.pending.remove(hook));
+            return Ok(ControlPlaneDecision { redirected_from, ..start(self.observed, &redirect.to) });
+        }
+        let Redirect { from, to, plan } = redirect;
         if let Some(waiting) = self.observed.steering.gate(&StepName::ControlPlane(to.clone())) {
             hooks.hold(waiting);
             return Ok(moving);
         }
-        let call = Self::call_with(&plan, Hook::BeforeControlPlaneUpgrade, Some(&current.version), &to);
+        let call = Self::call_with(&plan, Hook::BeforeControlPlaneUpgrade, Some(&from), &to);
         if !hooks.passes(call)? {
             return Ok(moving);
         }
@@ -223,7 +232,6 @@ impl Rows<'_> {
         for hook in plan.promised_by_control_plane() {
             hooks.pending.insert(hook);
         }
-        let redirected_from = Some(current.version.clone());
         Ok(ControlPlaneDecision { redirected_from, ..start(self.observed, &to) })
     }
 

@@ -6,10 +6,11 @@
 mod condition;
 mod control_plane;
 pub mod desired;
+mod forecast;
 mod hooks;
 mod observed;
 pub mod patches;
-mod pin;
+pub mod pin;
 mod plan;
 mod redirect;
 mod steering;
@@ -22,6 +23,7 @@ pub use crate::pending_hooks::PendingHooks;
 pub(crate) use condition::HELD;
 pub use condition::{Outcome, TopologyReconciled};
 pub use control_plane::{ControlPlaneDecision, ControlPlanePhase};
+pub use forecast::{Stop, stops};
 pub use hooks::{HookAnswer, HookAnswers, HookCall};
 pub use observed::{
     ControlPlane, GroupId, GroupObject, MachineVersions, Observed, PlanSource, PoolMembers, WorkerGroup,

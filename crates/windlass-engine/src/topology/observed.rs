@@ -1,9 +1,14 @@
 //! What the upgrade decision looks at: small values, read from the API by the shell.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use windlass_api::names::{TOPOLOGY_DEPLOYMENT_NAME_LABEL, TOPOLOGY_POOL_NAME_LABEL};
+use windlass_api::cluster::Cluster;
+use windlass_api::names::{
+    ACKNOWLEDGED_TARGET_ANNOTATION, BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX, PENDING_HOOKS_ANNOTATION,
+    TOPOLOGY_DEPLOYMENT_NAME_LABEL, TOPOLOGY_POOL_NAME_LABEL, UPGRADE_CONCURRENCY_ANNOTATION,
+    UPGRADE_STEP_ANNOTATION,
+};
 use windlass_plan::Source;
 use windlass_version::{Comparison, Version};
 
@@ -35,6 +40,8 @@ pub struct Observed {
     pub concurrency: usize,
     /// Annotation keys that hold an upgrade as a blocking BeforeClusterUpgrade would.
     pub upgrade_holds: BTreeSet<String>,
+    /// Pins of worker groups that have no effect, because the feature gate is off.
+    pub ignored_pins: Vec<String>,
     /// Whether the Cluster refers to its infrastructure or its control plane already.
     pub created: bool,
     /// Whether the API server of the workload cluster was reached once.
@@ -55,8 +62,28 @@ impl Observed {
             steering: Steering::default(),
             concurrency: 1,
             upgrade_holds: BTreeSet::new(),
+            ignored_pins: Vec::new(),
             created: false,
             control_plane_initialized: false,
+        }
+    }
+
+    /// What the annotations of a Cluster say: what was promised, what its owner asks for. Nothing of its parts is known yet.
+    pub fn with_annotations(version: Version, cluster: &Cluster) -> Self {
+        let annotations = cluster.metadata.annotations.as_ref();
+        let annotation = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
+        let version_in = |key: &str| annotation(key).and_then(|version| Version::parse(version).ok());
+        let concurrency = annotation(UPGRADE_CONCURRENCY_ANNOTATION).and_then(|value| value.parse().ok());
+        let keys = annotations.into_iter().flat_map(BTreeMap::keys);
+        let holds = keys.filter(|key| key.starts_with(BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX));
+        Self {
+            pending_hooks: PendingHooks::parse(annotation(PENDING_HOOKS_ANNOTATION)),
+            upgrade_step: version_in(UPGRADE_STEP_ANNOTATION),
+            acknowledged_target: version_in(ACKNOWLEDGED_TARGET_ANNOTATION),
+            steering: Steering::read(annotations).0,
+            concurrency: concurrency.unwrap_or(1).max(1),
+            upgrade_holds: holds.cloned().collect(),
+            ..Self::new(version)
         }
     }
 

@@ -20,6 +20,28 @@ pub struct Entry<'a> {
     version: &'a str,
 }
 
+/// The pins of a topology as they are written, for messages: `MachineDeployment md-0 v1.31.0`.
+pub fn written(topology: &Topology) -> Vec<String> {
+    let pinned = |entry: &Entry<'_>| {
+        let pins = entry.written_pins();
+        pins.first().map(|pin| format!("{} {} {}", entry.kind, entry.name, pin.version))
+    };
+    Entry::all(topology).iter().filter_map(pinned).collect()
+}
+
+/// Takes the pins of a topology away.
+pub fn clear(topology: &mut Topology) {
+    let workers = &mut topology.workers;
+    for entry in &mut workers.machine_deployments {
+        entry.version.clear();
+        entry.metadata.annotations.remove(PIN_ANNOTATION);
+    }
+    for entry in &mut workers.machine_pools {
+        entry.version.clear();
+        entry.metadata.annotations.remove(PIN_ANNOTATION);
+    }
+}
+
 /// A pin as it is written: the field, or the annotation where the CRD does not have the field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenPin<'a> {

@@ -31,9 +31,23 @@ impl Decision {
         }) {
             return Some(held.clone());
         }
-        moving
-            .or_else(|| self.workers.iter().find_map(|group| group.waiting().cloned()))
-            .or_else(|| self.control_plane.waiting.clone())
+        moving.or_else(|| self.worker_groups_wait().cloned()).or_else(|| self.control_plane.waiting.clone())
+    }
+
+    /// What keeps a worker group back. Groups that wait for other parts of the upgrade only come after one that waits for
+    /// something else: that is what all of them wait for.
+    fn worker_groups_wait(&self) -> Option<&WaitingOn> {
+        let is_for_others = |waiting: &&WaitingOn| {
+            matches!(
+                waiting,
+                WaitingOn::ControlPlaneVersion { .. }
+                    | WaitingOn::ControlPlaneAtTarget { .. }
+                    | WaitingOn::Turn { .. }
+                    | WaitingOn::MachineDeployments { .. }
+            )
+        };
+        let mut waits = self.workers.iter().filter_map(GroupDecision::waiting);
+        waits.clone().find(|waiting| !is_for_others(waiting)).or_else(|| waits.next())
     }
 
     fn control_plane_on_its_way(&self, observed: &Observed) -> Option<WaitingOn> {

@@ -48,17 +48,29 @@ impl fmt::Display for ObjectName {
     }
 }
 
+const UPGRADE_HELD: &str = "UpgradeHeld";
+const UPGRADE_HELD_AT: &str = "UpgradeHeldAtVersion";
+const APPROVAL_NEEDED: &str = "UpgradeApprovalNeeded";
+const UPGRADE_DEFERRED: &str = "UpgradeDeferred";
+const SEQUENCE_HELD: &str = "UpgradeSequenceHeld";
+
+/// An upgrade waits for rollouts from before.
+pub(super) const ROLLOUTS_BEFORE: &str = "WaitingForRolloutsBefore";
+
+/// Reasons of waits that only the owner of the Cluster ends.
+pub(super) const FOR_OWNER: [&str; 5] =
+    [UPGRADE_HELD, UPGRADE_HELD_AT, APPROVAL_NEEDED, UPGRADE_DEFERRED, SEQUENCE_HELD];
+
 impl WaitingOn {
     /// A word for programs: stable, and the same in conditions, records, `describe` and metrics.
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Hook(_) => "WaitingForHook",
             Self::HookFailed { .. } => "HookFailed",
-            Self::UpgradeHolds { .. } => "UpgradeHeld",
-            Self::Held { .. } => "UpgradeHeld",
-            Self::HeldAt { .. } => "UpgradeHeldAtVersion",
-            Self::Approval { .. } => "UpgradeApprovalNeeded",
-            Self::RolloutsBefore { .. } => "WaitingForRolloutsBefore",
+            Self::UpgradeHolds { .. } | Self::Held { .. } => UPGRADE_HELD,
+            Self::HeldAt { .. } => UPGRADE_HELD_AT,
+            Self::Approval { .. } => APPROVAL_NEEDED,
+            Self::RolloutsBefore { .. } => ROLLOUTS_BEFORE,
             Self::Path(_) => "NoUpgradePath",
             Self::ControlPlaneProvisioning { .. } => "WaitingForControlPlaneProvisioning",
             Self::ControlPlaneUpgrade { .. } => "WaitingForControlPlaneUpgrade",
@@ -68,8 +80,8 @@ impl WaitingOn {
             Self::WorkersRollout { .. } => "WaitingForWorkersRollout",
             Self::Turn { .. } => "WaitingForTurn",
             Self::MachineDeployments { .. } => "WaitingForMachineDeployments",
-            Self::Deferred => "UpgradeDeferred",
-            Self::SequenceHeld { .. } => "UpgradeSequenceHeld",
+            Self::Deferred => UPGRADE_DEFERRED,
+            Self::SequenceHeld { .. } => SEQUENCE_HELD,
             Self::ClusterInfrastructure => "WaitingForClusterInfrastructure",
             Self::Certificates => "WaitingForCertificates",
             Self::Endpoint => "WaitingForControlPlaneEndpoint",

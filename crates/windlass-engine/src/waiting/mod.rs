@@ -103,6 +103,16 @@ impl Wait {
             && (on.is_of_many() || self.objects == on.objects())
     }
 
+    /// Whether only the owner of the Cluster ends it: by an approval, or by removing an annotation.
+    pub fn is_for_owner(&self) -> bool {
+        identity::FOR_OWNER.contains(&self.reason.as_str())
+    }
+
+    /// Whether an upgrade that has not begun waits for rollouts from before.
+    pub fn is_for_rollouts(&self) -> bool {
+        self.reason == identity::ROLLOUTS_BEFORE
+    }
+
     /// Reads the wait that an object keeps. One that cannot be read counts as none: the wait then begins now.
     pub fn read(annotations: Option<&BTreeMap<String, String>>) -> Option<Self> {
         serde_json::from_str(annotations?.get(WAITING_ON_ANNOTATION)?).ok()

@@ -92,6 +92,48 @@ fn moving_to(step: &str, running_at: &[&str], target: &str, listed: &[&str]) -> 
     observed
 }
 
+/// A group that is done waits for the control plane, which waits for the group that needs an approval.
+#[test]
+fn an_approval_that_a_later_group_needs_is_what_the_upgrade_waits_on() {
+    let workers = vec![md("a", "v1.32.0"), md("b", "v1.29.0")];
+    let mut observed = running("v1.32.0", "v1.33.0", "v1.33.0", workers);
+    observed.pending_hooks = [Hook::AfterClusterUpgrade, Hook::AfterWorkersUpgrade].into_iter().collect();
+    observed.steering.require_approval = [StepScope::Groups].into();
+    let (decision, _) = run(&observed, &[]);
+    let step = "MachineDeployment/b/v1.32.0".parse().unwrap();
+    assert_eq!(decision.waiting(&observed), Some(WaitingOn::Approval { step }));
+    let condition = TopologyReconciled::of(&Outcome::Decided { observed: &observed, decision: &decision });
+    assert_eq!(condition.reason, "UpgradeApprovalNeeded");
+}
+
+#[test]
+fn a_step_that_no_machine_came_up_with_goes_back_to_a_lower_target() {
+    let listed = ["v1.30.0", "v1.31.0", "v1.31.1", "v1.32.0"];
+    let unborn = |target: &str| {
+        let mut observed = moving_to("v1.31.1", &["v1.30.0"], target, &listed);
+        observed.control_plane.as_mut().unwrap().unborn = true;
+        observed
+    };
+    for (name, observed, expected, told) in [
+        ("given up", unborn("v1.30.0"), "v1.30.0", None),
+        (
+            "an earlier patch",
+            unborn("v1.31.0"),
+            "v1.31.0",
+            Some("BeforeControlPlaneUpgrade v1.30.0 -> v1.31.0"),
+        ),
+        ("below what runs", unborn("v1.29.0"), "v1.31.1", None),
+        ("machines run it", moving_to("v1.31.1", &["v1.30.0"], "v1.30.0", &listed), "v1.31.1", None),
+    ] {
+        let (decision, calls) = run(&observed, &[]);
+        assert_eq!(decision.control_plane.version, v(expected), "{name}");
+        assert_eq!(calls, told.map(str::to_owned).into_iter().collect::<Vec<_>>(), "{name}");
+        let pending = decision.pending_hooks.annotation().unwrap_or_default();
+        assert_eq!(pending.contains("AfterControlPlaneUpgrade"), expected != "v1.30.0", "{name}: {pending}");
+        assert!(pending.contains("AfterClusterUpgrade"), "{name}: {pending}");
+    }
+}
+
 #[test]
 fn a_step_goes_to_a_later_patch_where_no_machine_is_rolled_twice() {
     let both = ["v1.30.0", "v1.31.0", "v1.31.1", "v1.32.0"];

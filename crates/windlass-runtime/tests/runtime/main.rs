@@ -3,6 +3,7 @@
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a failing helper fails the test")]
 
 mod applied;
+mod conditional;
 mod determinism;
 mod dynamic;
 mod faults;

@@ -104,6 +104,9 @@ impl From<WorldError> for PlayFailure {
 pub struct PlayOptions<'a> {
     /// What all chance comes from.
     pub seed: u64,
+    /// Whether extensions that the story registers are called over HTTPS, where they are. Time in the story stands still
+    /// until they answer.
+    pub live_extensions: bool,
     /// Reads a file that the story names.
     pub read: &'a dyn Fn(&str) -> Result<String, String>,
 }
@@ -163,7 +166,11 @@ pub(super) enum Done {
 
 impl<'a> Play<'a> {
     async fn begin(options: &'a PlayOptions<'a>) -> Result<Self, PlayFailure> {
-        let extension = SimulatedExtension::new();
+        let extension = match options.live_extensions {
+            true => SimulatedExtension::beside_live(),
+            false => Ok(SimulatedExtension::new()),
+        };
+        let extension = extension.map_err(|error| PlayFailure::Start(error.to_string()))?;
         // Times of the API count from the beginning of the story, as those of its output do.
         let start = Timestamp::UNIX_EPOCH;
         let world_options = WorldOptions { start, ..WorldOptions::extended_by(options.seed, &extension) };

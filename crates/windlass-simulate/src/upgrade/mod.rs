@@ -4,7 +4,9 @@ mod observe;
 mod report;
 mod request;
 mod stand_ins;
+mod steering;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
@@ -16,15 +18,20 @@ use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachinePool};
 use windlass_api::conditions::TOPOLOGY_RECONCILED;
 use windlass_api::names::{CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION};
 use windlass_api::runtime::DISCOVERED_CONDITION;
+use windlass_engine::topology::{Entry, WorkerKind};
 use windlass_runtime::ObjectKey;
 use windlass_version::Version;
 
 use crate::extension::SimulatedExtension;
 use crate::world::{World, WorldError, WorldOptions};
 use observe::Journal;
-pub use report::{MachineCounts, MachineRecord, OperationRecord, UpgradeReport};
+pub use report::{
+    ApprovalRecord, MachineCounts, MachineRecord, OperationRecord, RetargetRecord, StopRecord, UpgradeReport,
+};
 pub use request::{UpgradeRequest, simulate_upgrade};
 pub use stand_ins::{Prepared, prepare};
+use steering::Steered;
+pub use steering::{Moment, NotARetarget, Retarget, UpgradeSteering};
 
 /// How an upgrade is simulated.
 #[derive(Clone)]
@@ -37,6 +44,8 @@ pub struct UpgradeOptions {
     pub limit: Duration,
     /// The extension that answers hooks.
     pub extension: SimulatedExtension,
+    /// What a person does while it runs.
+    pub steering: UpgradeSteering,
 }
 
 /// Why an upgrade could not be simulated.
@@ -89,7 +98,8 @@ fn beginning() -> Timestamp {
 /// # Errors
 ///
 /// When the manifests do not describe one cluster with a topology, when it cannot be created, or when the upgrade is
-/// refused or does not end; the error then says what it waits on.
+/// refused or does not end; the error then says what it waits on. One that the owner of the Cluster holds ends where it
+/// stops.
 pub fn upgrade<'a>(
     manifests: &'a [Value],
     options: &'a UpgradeOptions,
@@ -133,16 +143,10 @@ async fn upgraded(manifests: &[Value], options: &UpgradeOptions) -> Result<Upgra
     let patch = json!({"spec": {"topology": {"version": target.to_string()}}});
     let refused = |error: WorldError| UpgradeError::Refused(Box::new(error));
     world.patch::<Cluster>(&key, patch).await.map_err(refused)?;
-    world
-        .run_until("the upgrade is done", options.limit, |world| {
-            is_at(world, &key, &target) || without_path(world, &key).is_some()
-        })
-        .await
-        .map_err(|error| UpgradeError::Upgrade(Box::new(error)))?;
-    if let Some(reason) = without_path(&world, &key) {
-        return Err(refused(WorldError::Refused { what: format!("upgrade to {target}"), reason }));
-    }
-    Ok(journal.report(options.extension.calls(), begun.elapsed(), prepared.warnings))
+    let steered =
+        Steered { world: &mut world, cluster: &key, journal: &journal, target, begun, limit: options.limit };
+    let course = steered.run(&options.steering).await?;
+    Ok(journal.report(options.extension.calls(), begun.elapsed(), prepared.warnings, course))
 }
 
 /// Waits until all extensions said what they can do. One that cannot be called would hold everything for days.
@@ -173,7 +177,8 @@ fn without_path(world: &World, key: &ObjectKey) -> Option<String> {
     topology.message.starts_with("no upgrade path").then_some(topology.message)
 }
 
-/// Whether all machines of a cluster have a version and are available, and nothing about the topology is open.
+/// Whether all machines of a cluster have a version and are available, and nothing about the topology is open. Those of
+/// worker groups that are kept at a version have that one.
 pub fn is_at(world: &World, key: &ObjectKey, version: &Version) -> bool {
     let Some(cluster) = world.get::<Cluster>(key) else { return false };
     let reconciled = cluster
@@ -183,18 +188,24 @@ pub fn is_at(world: &World, key: &ObjectKey, version: &Version) -> bool {
         .any(|condition| condition.type_ == TOPOLOGY_RECONCILED && condition.status == "True");
     let settled = cluster.metadata.generation.is_some()
         && !cluster.annotations().contains_key(PENDING_HOOKS_ANNOTATION);
-    if !reconciled || !settled {
+    let Some(topology) = cluster.spec.topology.as_ref().filter(|_| reconciled && settled) else {
         return false;
-    }
-    let text = version.to_string();
-    let mine = |labels: &std::collections::BTreeMap<String, String>| {
-        labels.get(CLUSTER_NAME_LABEL) == Some(&key.name)
     };
+    let pins: BTreeMap<(WorkerKind, &str), String> = Entry::all(topology)
+        .iter()
+        .filter_map(|entry| Some(((entry.kind, entry.name), entry.pin().ok()??.to_string())))
+        .collect();
+    let text = version.to_string();
+    let wanted = |kind: WorkerKind, labels: &BTreeMap<String, String>| -> String {
+        let entry = labels.get(kind.entry_label());
+        entry.and_then(|entry| pins.get(&(kind, entry.as_str()))).unwrap_or(&text).clone()
+    };
+    let mine = |labels: &BTreeMap<String, String>| labels.get(CLUSTER_NAME_LABEL) == Some(&key.name);
     let machines: Vec<Machine> =
         world.list::<Machine>().into_iter().filter(|machine| mine(machine.labels())).collect();
     let available = |machine: &Machine| {
         machine.metadata.deletion_timestamp.is_none()
-            && machine.spec.version == text
+            && machine.spec.version == wanted(WorkerKind::MachineDeployment, machine.labels())
             && machine
                 .status
                 .conditions
@@ -204,22 +215,23 @@ pub fn is_at(world: &World, key: &ObjectKey, version: &Version) -> bool {
     let deployments: Vec<MachineDeployment> =
         world.list::<MachineDeployment>().into_iter().filter(|group| mine(group.labels())).collect();
     let workers_wanted: i32 = deployments.iter().filter_map(|group| group.spec.replicas).sum();
-    let control_plane_wanted =
-        cluster.spec.topology.as_ref().and_then(|topology| topology.control_plane.replicas).unwrap_or(1);
+    let control_plane_wanted = topology.control_plane.replicas.unwrap_or(1);
     let pools: Vec<MachinePool> =
         world.list::<MachinePool>().into_iter().filter(|pool| mine(pool.labels())).collect();
     let pools_done = pools.iter().all(|pool| {
+        let text = wanted(WorkerKind::MachinePool, pool.labels());
         pool.spec.template.spec.version == text
             && pool.status.ready_replicas == pool.spec.replicas
             && pool.status.versions.iter().all(|running| running.version == text)
     });
-    let wanted = usize::try_from(workers_wanted + control_plane_wanted).unwrap_or_default();
-    let topology = cluster.spec.topology.as_ref();
-    let workers = topology.map(|topology| &topology.workers);
-    let entries = workers.map_or((0, 0), |all| (all.machine_deployments.len(), all.machine_pools.len()));
+    let has_version = |group: &MachineDeployment| {
+        group.spec.template.spec.version == wanted(WorkerKind::MachineDeployment, group.labels())
+    };
+    let count = usize::try_from(workers_wanted + control_plane_wanted).unwrap_or_default();
+    let entries = (topology.workers.machine_deployments.len(), topology.workers.machine_pools.len());
     (deployments.len(), pools.len()) == entries
-        && deployments.iter().all(|group| group.spec.template.spec.version == text)
-        && machines.len() == wanted
+        && deployments.iter().all(has_version)
+        && machines.len() == count
         && machines.iter().all(available)
         && pools_done
 }

@@ -13,10 +13,12 @@ use windlass_api::names::{
     CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, TOPOLOGY_DEPLOYMENT_NAME_LABEL, TOPOLOGY_POOL_NAME_LABEL,
     UPDATE_IN_PROGRESS_ANNOTATION,
 };
+use windlass_engine::topology::{StepName, WorkerKind};
 use windlass_runtime::ObjectKey;
 use windlass_version::{Version, kubelet_skew};
 
 use super::report::{MachineCounts, MachineRecord, OperationRecord, UpgradeReport};
+use super::steering::Course;
 use crate::extension::HookRecord;
 use crate::recorder::{Observer, Written};
 use crate::world::World;
@@ -110,17 +112,36 @@ impl Journal {
         &self,
         hooks: Vec<HookRecord>,
         took: Duration,
-        warnings: Vec<String>,
+        mut warnings: Vec<String>,
+        course: Course,
     ) -> UpgradeReport {
         let inner = self.lock();
+        warnings.extend(course.warnings);
         UpgradeReport {
             operations: inner.operations.iter().map(|(_, operation)| operation.clone()).collect(),
             hooks,
             worst_skew: inner.worst_skew,
             machines: inner.counts,
             virtual_seconds: took.as_secs(),
+            retargets: course.retargets,
+            approvals: course.approvals,
+            stopped: course.stopped,
             warnings,
         }
+    }
+
+    /// Whether a step has begun: its part was given the version.
+    pub(super) fn has_begun(&self, step: &StepName) -> bool {
+        let part = match step {
+            StepName::ControlPlane(_) => Part::ControlPlane,
+            StepName::Group { kind: WorkerKind::MachineDeployment, entry, .. } => {
+                Part::MachineDeployment(entry.clone())
+            }
+            StepName::Group { kind: WorkerKind::MachinePool, entry, .. } => Part::MachinePool(entry.clone()),
+            StepName::Cluster(_) | StepName::Workers(_) => return false,
+        };
+        let to = step.version().to_string();
+        self.lock().operations.iter().any(|(of, operation)| *of == part && operation.to == to)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

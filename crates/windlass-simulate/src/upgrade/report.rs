@@ -18,9 +18,50 @@ pub struct UpgradeReport {
     pub machines: MachineCounts,
     /// How long it took, in virtual time.
     pub virtual_seconds: u64,
+    /// Other targets that were set meanwhile.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub retargets: Vec<RetargetRecord>,
+    /// Approvals that were given meanwhile.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub approvals: Vec<ApprovalRecord>,
+    /// Where it stopped, if only the owner of the Cluster can let it go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<StopRecord>,
     /// What differs from the manifests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// Another target that was set while the upgrade ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RetargetRecord {
+    /// When, in seconds after the version was changed first.
+    pub at_seconds: u64,
+    /// The target.
+    pub to: String,
+}
+
+/// An approval that was given while the upgrade ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalRecord {
+    /// When.
+    pub at_seconds: u64,
+    /// The step.
+    pub step: String,
+}
+
+/// Where an upgrade stopped.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StopRecord {
+    /// When.
+    pub at_seconds: u64,
+    /// Why, in one word.
+    pub reason: String,
+    /// What it waits for.
+    pub waits_for: String,
 }
 
 /// The control plane, or a worker group, going from one version to another.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::runtime::Builder;
 
-use super::{UpgradeError, UpgradeOptions, UpgradeReport, upgrade};
+use super::{UpgradeError, UpgradeOptions, UpgradeReport, UpgradeSteering, upgrade};
 use crate::extension::SimulatedExtension;
 
 /// How much virtual time is given. Machines in memory take seconds, those of users minutes.
@@ -22,6 +22,8 @@ pub struct UpgradeRequest {
     pub seed: u64,
     /// Whether the extensions of the manifests are really called, over HTTPS.
     pub live_extensions: bool,
+    /// What a person does while it runs.
+    pub steering: UpgradeSteering,
 }
 
 /// Simulates an upgrade with all real controllers, in a runtime of its own.
@@ -35,7 +37,13 @@ pub fn simulate_upgrade(request: &UpgradeRequest) -> Result<UpgradeReport, Upgra
     } else {
         SimulatedExtension::new()
     };
-    let options = UpgradeOptions { to: request.to.clone(), seed: request.seed, limit: LIMIT, extension };
+    let options = UpgradeOptions {
+        to: request.to.clone(),
+        seed: request.seed,
+        limit: LIMIT,
+        extension,
+        steering: request.steering.clone(),
+    };
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.map_err(|error| UpgradeError::Runtime(error.to_string()))?;
     runtime.block_on(upgrade(&request.manifests, &options))

@@ -1,10 +1,12 @@
 //! Chained upgrades of managed clusters with all real controllers, in virtual time, checked after every write.
 #![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
+mod abort;
 mod changes;
 mod crash;
 mod hooks;
 mod pairs;
+mod pins;
 mod retarget;
 mod support;
 mod variables;

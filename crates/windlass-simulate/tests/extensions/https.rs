@@ -1,7 +1,7 @@
 //! Extensions behind real HTTPS, called from a simulation in virtual time.
 
 use serde_json::{Value, json};
-use windlass_simulate::{TopologyManifests, UpgradeError, UpgradeRequest, simulate_upgrade};
+use windlass_simulate::{TopologyManifests, UpgradeError, UpgradeRequest, UpgradeSteering, simulate_upgrade};
 
 use crate::recorder::{Log, RealServer, recorder};
 
@@ -10,7 +10,13 @@ pub(crate) fn request(from: &str, extension: Value) -> UpgradeRequest {
         .machine_deployment("web", 1)
         .versions((29..=33).map(|minor| format!("v1.{minor}.0")));
     let manifests = [vec![extension], manifests.objects()].concat();
-    UpgradeRequest { manifests, to: "v1.33.0".to_owned(), seed: 1, live_extensions: true }
+    UpgradeRequest {
+        manifests,
+        to: "v1.33.0".to_owned(),
+        seed: 1,
+        live_extensions: true,
+        steering: UpgradeSteering::default(),
+    }
 }
 
 /// Hook, from, to, control plane plan, workers plan: the table of the facts, section 3.8.

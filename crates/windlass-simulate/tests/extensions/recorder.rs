@@ -109,8 +109,13 @@ pub(crate) fn options(seed: u64, transport: &InProcess) -> WorldOptions {
         let mut slot = start.provider.lock().unwrap();
         let provider = slot.get_or_insert_with(|| Provider::new(start.clock.clone(), start.seed));
         let hooks = HookClient::builder(boxed(transport.clone())).build();
-        Plane { client: start.client.clone(), hooks, provider: Some(provider.clone()) }
-            .register(start.manager);
+        let plane = Plane {
+            client: start.client.clone(),
+            hooks,
+            provider: Some(provider.clone()),
+            features: start.features,
+        };
+        plane.register(start.manager);
     };
     let options = WorldOptions::with(seed, windlass_api::crds::manifests(), Arc::new(setup));
     WorldOptions { has_admission: true, ..options }

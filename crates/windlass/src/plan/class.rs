@@ -19,10 +19,18 @@ pub(super) fn source(path: &Path) -> Result<Source, String> {
 fn from_manifests(text: &str) -> Result<Source, String> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text)
         .map_err(|error| format!("not valid YAML: {}", output::yaml_error(&error)))?;
-    let mut classes = documents.iter().filter(|document| {
-        let group = document["apiVersion"].as_str().and_then(|version| version.split_once('/'));
-        document["kind"] == "ClusterClass" && group.is_some_and(|(group, _)| group == "cluster.x-k8s.io")
-    });
+    of_documents(&documents)
+}
+
+/// Whether a manifest is a ClusterClass.
+pub(super) fn is_class(document: &Value) -> bool {
+    let group = document["apiVersion"].as_str().and_then(|version| version.split_once('/'));
+    document["kind"] == "ClusterClass" && group.is_some_and(|(group, _)| group == "cluster.x-k8s.io")
+}
+
+/// The source that the one ClusterClass among manifests stands for.
+pub(super) fn of_documents(documents: &[Value]) -> Result<Source, String> {
+    let mut classes = documents.iter().filter(|document| is_class(document));
     let Some(class) = classes.next() else {
         let kinds: Vec<&str> =
             documents.iter().filter_map(|document| document["kind"].as_str()).take(5).collect();

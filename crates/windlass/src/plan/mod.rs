@@ -1,6 +1,7 @@
 //! `windlass plan`: compute, check and compare upgrade plans.
 
 mod class;
+mod cluster;
 pub(crate) mod diff;
 mod in_place;
 mod input;
@@ -10,7 +11,10 @@ pub(crate) mod table;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use windlass_plan::{PlanDocument, PlanRequest, RefusalDocument, Step, UpgradePlan, ViolationDocument, plan};
+use windlass_plan::{
+    PlanDocument, PlanRequest, Refusal, RefusalDocument, Step, UpgradePlan, ViolationDocument, plan,
+};
+use windlass_version::Version;
 
 use crate::exit::Failure;
 use crate::output::{self, Format};
@@ -23,6 +27,7 @@ windlass plan --from V [--workers V | --workers NAME=V,... [--pin NAME,...] | --
               [--versions V,... | --class FILE | --control-plane-upgrades V,... [--workers-upgrades V,...]]
               [-o table|json|yaml|mermaid]
        windlass plan check --from V [...] --to V --control-plane-upgrades V,... [--workers-upgrades V,...]
+       windlass plan cluster -f manifests.yaml [--from V] [--to V] [--versions V,...] [-o table|json|yaml]
        windlass plan diff A.json B.json
        windlass plan --in-place -f manifests.yaml [-o table|json|yaml]")]
 #[command(after_help = "\
@@ -41,6 +46,9 @@ Examples:
 
   What an upgrade plan extension answered, checked:
     windlass plan check --from v1.29.0 --to v1.31.0 --control-plane-upgrades v1.30.4,v1.31.0
+
+  The Cluster of a manifest, with where its holds and approvals stop the upgrade:
+    windlass plan cluster -f cluster.yaml --to v1.33.0
 
   Which fields extensions would update on living machines; the ExtensionConfigs are among the manifests:
     windlass plan --in-place -f manifests.yaml")]
@@ -75,6 +83,7 @@ pub(crate) struct PlanCommand {
 #[derive(Subcommand)]
 enum Action {
     Check(CheckCommand),
+    Cluster(cluster::ClusterCommand),
     Diff(diff::DiffCommand),
 }
 
@@ -110,6 +119,16 @@ enum PlanFormat {
     Mermaid,
 }
 
+impl From<Format> for PlanFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Table => Self::Table,
+            Format::Json => Self::Json,
+            Format::Yaml => Self::Yaml,
+        }
+    }
+}
+
 const INVALID: &str = "the input is not valid";
 
 pub(crate) fn run(command: PlanCommand) -> Result<(), Failure> {
@@ -130,6 +149,7 @@ pub(crate) fn run(command: PlanCommand) -> Result<(), Failure> {
                 input::given(check.control_plane_upgrades.as_deref(), check.workers_upgrades.as_deref());
             answer(check.output, check.ends.request(source))
         }
+        (Some(Action::Cluster(command)), _) => cluster::run(&command),
         (Some(Action::Diff(command)), _) => diff::run(command),
         (None, Some(ends)) => {
             let source = if let Some(path) = class {
@@ -160,16 +180,16 @@ fn answer(format: PlanFormat, request: Result<PlanRequest, Vec<ViolationDocument
     };
     match plan(&request) {
         Ok(plan) => print_plan(format, &plan),
-        Err(refusal) => {
-            let invalid = refusal.violations.iter().any(|violation| violation.is_invalid_input());
-            let (code, headline) = if invalid {
-                (2, INVALID.to_owned())
-            } else {
-                (3, format!("no safe plan from {} to {}", request.control_plane, request.target))
-            };
-            refuse(format, code, &headline, RefusalDocument::from(&refusal).errors)
-        }
+        Err(refusal) => refuse_plan(format, &request.control_plane, &request.target, &refusal),
     }
+}
+
+/// Prints why there is no plan.
+fn refuse_plan(format: PlanFormat, from: &Version, to: &Version, refusal: &Refusal) -> Result<(), Failure> {
+    let invalid = refusal.violations.iter().any(|violation| violation.is_invalid_input());
+    let (code, headline) =
+        if invalid { (2, INVALID.to_owned()) } else { (3, format!("no safe plan from {from} to {to}")) };
+    refuse(format, code, &headline, RefusalDocument::from(refusal).errors)
 }
 
 fn print_plan(format: PlanFormat, plan: &UpgradePlan) -> Result<(), Failure> {

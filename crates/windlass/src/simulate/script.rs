@@ -32,6 +32,7 @@ const TOLD: Style = Style::new().dimmed();
 Examples:
   windlass simulate script upgrade.txt
   windlass simulate script upgrade.txt --seed 7 -o json
+  windlass simulate script approvals.txt --live-extensions
   windlass simulate script --verbs
   windlass simulate script - <<END
   create cluster prod v1.31.0
@@ -55,6 +56,9 @@ pub(crate) struct ScriptCommand {
     /// What all chance comes from: the same seed, the same story
     #[arg(long, value_name = "S", default_value_t = 0)]
     seed: u64,
+    /// Call extensions that the story registers over HTTPS, where they are
+    #[arg(long)]
+    live_extensions: bool,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
@@ -81,7 +85,7 @@ pub(crate) fn run(command: &ScriptCommand) -> Result<(), Failure> {
     let read = |path: &str| {
         output::read_file(&folder.map_or_else(|| PathBuf::from(path), |folder| folder.join(path)), LIMIT)
     };
-    let options = PlayOptions { seed: command.seed, read: &read };
+    let options = PlayOptions { seed: command.seed, live_extensions: command.live_extensions, read: &read };
     let mut printed = Ok(());
     let mut outcomes = Vec::new();
     let played = play(&script, &options, |outcome| match command.output {

@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::Value;
+use windlass_api::{GoDuration, GoDurationError};
 use windlass_simulate::script::spoken;
-use windlass_simulate::{OperationRecord, UpgradeError, UpgradeReport, UpgradeRequest, simulate_upgrade};
+use windlass_simulate::{
+    OperationRecord, Retarget, StopRecord, UpgradeError, UpgradeReport, UpgradeRequest, UpgradeSteering,
+    simulate_upgrade,
+};
 
 use crate::exit::Failure;
 use crate::output::{self, Format};
@@ -26,6 +30,10 @@ Examples:
   windlass simulate upgrade -f cluster.yaml --to v1.33.0
   windlass simulate upgrade -f class.yaml -f cluster.yaml --to v1.33.0 -o json
   windlass simulate upgrade -f cluster.yaml -f extension-config.yaml --to v1.33.0 --live-extensions
+  windlass simulate upgrade -f cluster.yaml --to v1.33.0 --retarget v1.34.0@control-plane/v1.31.2
+  windlass simulate upgrade -f cluster.yaml --to v1.33.0 --retarget v1.32.0@10m --approve-after 30m
+
+An upgrade that an annotation of the Cluster holds, or that needs an approval, ends where it stops, with exit code 1.
 
 Extensions that the manifests name are replaced by one that lets every hook pass, unless they are to be called
 (--live-extensions): then over HTTPS, and time in the simulation stands still until they answer.")]
@@ -42,9 +50,20 @@ pub(crate) struct UpgradeCommand {
     /// Call the extensions that the manifests name (ExtensionConfig), instead of letting every hook pass
     #[arg(long)]
     live_extensions: bool,
+    /// Give the upgrade another target when a step begins, or after a time; may be given more than once
+    #[arg(long, value_name = "V@STEP|V@TIME")]
+    retarget: Vec<Retarget>,
+    /// Approve every step that needs it, so long after it begins to wait; 0s approves at once
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    approve_after: Option<Duration>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let time: GoDuration = text.parse().map_err(|error: GoDurationError| error.to_string())?;
+    time.to_std().ok_or_else(|| "a time cannot be negative".to_owned())
 }
 
 pub(crate) fn run(command: &UpgradeCommand) -> Result<(), Failure> {
@@ -61,6 +80,10 @@ pub(crate) fn run(command: &UpgradeCommand) -> Result<(), Failure> {
         to: command.to.clone(),
         seed: command.seed,
         live_extensions: command.live_extensions,
+        steering: UpgradeSteering {
+            retargets: command.retarget.clone(),
+            approve_after: command.approve_after,
+        },
     };
     let report = simulate_upgrade(&request).map_err(|error| match error {
         UpgradeError::Manifests(_) | UpgradeError::Target(_) | UpgradeError::Create(_) => {
@@ -70,9 +93,10 @@ pub(crate) fn run(command: &UpgradeCommand) -> Result<(), Failure> {
         other => Failure::Failed(other.to_string()),
     })?;
     match command.output {
-        Format::Table => output::print(&table(&report)),
-        format => output::print_document(format, &report),
+        Format::Table => output::print(&table(&report))?,
+        format => output::print_document(format, &report)?,
     }
+    if report.stopped.is_some() { Err(Failure::Printed(1)) } else { Ok(()) }
 }
 
 fn table(report: &UpgradeReport) -> String {
@@ -113,6 +137,20 @@ fn table(report: &UpgradeReport) -> String {
             };
             line(format_args!("{:>8}  {}{versions}{wait}", clock(call.at_seconds), call.hook));
         }
+    }
+    if !report.retargets.is_empty() || !report.approvals.is_empty() {
+        line(format_args!("\n{:>8}  STEERING", "AT"));
+        let retargets = report.retargets.iter().map(|set| (set.at_seconds, format!("target {}", set.to)));
+        let approvals =
+            report.approvals.iter().map(|given| (given.at_seconds, format!("approval of {}", given.step)));
+        let mut all: Vec<(u64, String)> = retargets.chain(approvals).collect();
+        all.sort_by_key(|(at, _)| *at);
+        for (at, what) in all {
+            line(format_args!("{:>8}  {what}", clock(at)));
+        }
+    }
+    if let Some(StopRecord { at_seconds, reason, waits_for }) = &report.stopped {
+        line(format_args!("\nStopped after {}: {reason}, waiting for {waits_for}", clock(*at_seconds)));
     }
     let machines = report.machines;
     line(format_args!(

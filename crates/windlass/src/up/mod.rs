@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::FalseyValueParser;
+use windlass_engine::features::Features;
 use windlass_manager::{Up, UpError};
 
 use crate::exit::Failure;
@@ -70,6 +71,9 @@ pub(crate) struct UpCommand {
     /// Store objects without the defaults and checks of Cluster API
     #[arg(long, env = "WINDLASS_NO_ADMISSION", value_parser = FalseyValueParser::new())]
     no_admission: bool,
+    /// Features that are on or off, as in ClusterTopologyWorkerVersionPinning=false
+    #[arg(long, value_name = "NAME=BOOL,...", env = "WINDLASS_FEATURE_GATES")]
+    feature_gates: Option<Features>,
     /// Address of /healthz, /readyz and /metrics, plain HTTP; port 0 picks one
     #[arg(long, value_name = "IP:PORT", env = "WINDLASS_METRICS_LISTEN")]
     metrics_listen: Option<SocketAddr>,

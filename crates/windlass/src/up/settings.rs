@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use windlass_engine::features::Features;
 use windlass_manager::{Data, Selection, UpOptions};
 
 use super::UpCommand;
@@ -38,6 +39,7 @@ struct File {
     controllers: Option<Vec<String>>,
     dev_provider: Option<bool>,
     admission: Option<bool>,
+    feature_gates: Option<String>,
     metrics_listen: Option<SocketAddr>,
     log_level: Option<String>,
     log_format: Option<LogFormat>,
@@ -73,6 +75,10 @@ impl Settings {
                 Selection::from_names(names).map_err(|error| Failure::Invalid(error.to_string()))?
             }
         };
+        let of_file = file.feature_gates.map(|gates| gates.parse::<Features>());
+        let of_file = of_file.transpose();
+        let of_file = of_file.map_err(|error| Failure::Invalid(format!("featureGates: {error}")))?;
+        let features = command.feature_gates.or(of_file).unwrap_or_default();
         let names = command.tls_san.or(file.tls_san).unwrap_or_default();
         for name in &names {
             certificate_name(name)
@@ -82,6 +88,7 @@ impl Settings {
             names,
             kubeconfig: command.kubeconfig_out.or(file.kubeconfig_out).or(beside),
             controllers,
+            features,
             has_dev_provider: !command.no_dev_provider && file.dev_provider != Some(false),
             has_admission: !command.no_admission && file.admission != Some(false),
             diagnostics: command.metrics_listen.or(file.metrics_listen),

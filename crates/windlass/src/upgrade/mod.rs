@@ -1,5 +1,6 @@
 //! `windlass upgrade`: begins an upgrade and steers it while it runs. Each verb is one small patch of the Cluster.
 
+mod abort;
 mod progress;
 mod show;
 
@@ -8,7 +9,7 @@ use std::io::{IsTerminal as _, Write as _};
 use clap::{Args, Subcommand};
 use kube::Client;
 use windlass_controllers::steer::{Live, LivePlan, SteerError, steer, upstream_controllers};
-use windlass_engine::steer::{Change, NoChange, Verb};
+use windlass_engine::steer::{Change, EntryName, NoChange, Verb};
 use windlass_engine::topology::StepName;
 use windlass_engine::waiting::Wait;
 use windlass_version::Version;
@@ -16,9 +17,10 @@ use windlass_version::Version;
 use crate::exit::Failure;
 use crate::kubeconfig::ApiArguments;
 use crate::output::{self, Format};
+use crate::stops::StopDocument;
 use show::Shown;
 
-/// Begin an upgrade, and steer it while it runs: another target, hold, resume, approve, cancel
+/// Begin an upgrade, and steer it while it runs: another target, hold, resume, approve, pin, cancel
 #[derive(Args)]
 #[command(after_help = "\
 Every verb changes one field or annotation of the Cluster and prints the kubectl command that does the same.
@@ -31,7 +33,10 @@ Examples:
   windlass upgrade hold prod --reason 'until Monday'
   windlass upgrade resume prod
   windlass upgrade approve prod
-  windlass upgrade cancel prod")]
+  windlass upgrade pin prod batch
+  windlass upgrade unpin prod batch
+  windlass upgrade cancel prod
+  windlass upgrade abort prod --unborn --to v1.31.2")]
 pub(crate) struct UpgradeCommand {
     #[command(subcommand)]
     verb: VerbCommand,
@@ -51,6 +56,12 @@ enum VerbCommand {
     Resume(Named),
     /// Let a step start that needs an approval
     Approve(Approve),
+    /// Keep a worker group at a version: it takes no part in upgrades
+    Pin(Pin),
+    /// Let a worker group take part in upgrades again
+    Unpin(Unpin),
+    /// Go back from a step of the control plane that no machine came up with
+    Abort(Abort),
 }
 
 #[derive(Args)]
@@ -119,6 +130,39 @@ struct Approve {
     step: Option<StepName>,
 }
 
+#[derive(Args)]
+struct Pin {
+    #[command(flatten)]
+    named: Named,
+    /// The worker group, by its name in the topology; MachineDeployment/NAME or MachinePool/NAME if both kinds have it
+    group: EntryName,
+    /// The version to keep it at; left out, the one that it has
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    to: Option<Version>,
+}
+
+#[derive(Args)]
+struct Unpin {
+    #[command(flatten)]
+    named: Named,
+    /// The worker group, by its name in the topology; MachineDeployment/NAME or MachinePool/NAME if both kinds have it
+    group: EntryName,
+}
+
+#[derive(Args)]
+struct Abort {
+    #[command(flatten)]
+    named: Named,
+    /// Only if no machine came up with the version: none has a Node, and the control plane reports none
+    #[arg(long, required = true)]
+    unborn: bool,
+    /// The version to go to instead: a lower patch, or the one that the machines run; left out, the latter
+    #[arg(long, value_name = "VERSION", value_parser = version)]
+    to: Option<Version>,
+    #[command(flatten)]
+    proceed: Proceed,
+}
+
 fn version(text: &str) -> Result<Version, String> {
     Version::parse_strict(text.strip_prefix('v').unwrap_or(text)).map_err(|error| error.to_string())
 }
@@ -135,6 +179,9 @@ pub(crate) async fn run(command: UpgradeCommand) -> Result<(), Failure> {
         VerbCommand::Approve(Approve { named, step }) => {
             annotate(named, |live| step.map_or_else(|| waiting_step(live), Ok).map(Verb::Approve)).await
         }
+        VerbCommand::Pin(Pin { named, group, to }) => pin(named, group, to).await,
+        VerbCommand::Unpin(Unpin { named, group }) => annotate(named, |_| Ok(Verb::Unpin { group })).await,
+        VerbCommand::Abort(Abort { named, unborn: _, to, proceed }) => abort::run(named, to, &proceed).await,
     }
 }
 
@@ -157,8 +204,42 @@ async fn annotate(named: Named, verb: impl FnOnce(&Live) -> Result<Verb, Failure
     let change = change(&verb(&live)?, &live)?;
     warn_of_upstream(&client).await;
     steer(&client, &live.cluster, &change, named.dry_run).await.map_err(failure)?;
-    let shown = Shown { change: &change, plan: None, before: None, is_done: !named.dry_run };
-    shown.print(named.output)
+    Shown::of_change(&change, !named.dry_run).print(named.output)
+}
+
+/// Pins a worker group with the field, or with the annotation where the CRD does not have the field.
+async fn pin(named: Named, group: EntryName, to: Option<Version>) -> Result<(), Failure> {
+    let (client, live) = read(&named).await?;
+    let to = match to {
+        Some(to) => to,
+        None => version_of(&live, &group)?,
+    };
+    let verb = |as_annotation| Verb::Pin { group: group.clone(), to: to.clone(), as_annotation };
+    let mut change = change(&verb(false), &live)?;
+    warn_of_upstream(&client).await;
+    let answer = steer(&client, &live.cluster, &change, true).await.map_err(failure)?;
+    let topology = answer.spec.topology.as_ref();
+    let entry = topology.and_then(|topology| group.find(topology).ok());
+    if !entry.is_some_and(|entry| entry.pin().is_ok_and(|pin| pin.as_ref() == Some(&to))) {
+        change = self::change(&verb(true), &live)?;
+        steer(&client, &live.cluster, &change, true).await.map_err(failure)?;
+    }
+    if !named.dry_run {
+        steer(&client, &live.cluster, &change, false).await.map_err(failure)?;
+    }
+    Shown::of_change(&change, !named.dry_run).print(named.output)
+}
+
+/// The version that a worker group has.
+fn version_of(live: &Live, name: &EntryName) -> Result<Version, Failure> {
+    let topology = live.cluster.spec.topology.as_ref();
+    let entry = topology.map(|topology| name.find(topology)).transpose();
+    let entry = entry.map_err(|error| Failure::Invalid(error.to_string()))?;
+    let group = live.state.workers.iter().find(|group| {
+        entry.is_some_and(|entry| (entry.kind, entry.name) == (group.kind, group.topology_name.as_str()))
+    });
+    let at = group.and_then(|group| group.version().cloned());
+    at.ok_or_else(|| Failure::Invalid(format!("worker group {name} has no version yet: give one with --to")))
 }
 
 /// A verb that changes the target. Without a version, it is the lowest that may be the target.
@@ -178,7 +259,15 @@ async fn target(named: Named, to: Option<Version>, proceed: &Proceed) -> Result<
         warn_of_upstream(&client).await;
     }
     let refused = steer(&client, &live.cluster, &change, true).await;
-    let shown = |is_done| Shown { change: &change, plan: Some(&plan), before: before.as_ref(), is_done };
+    let stops = StopDocument::all(&live.stops(&to), &live.cluster);
+    let shown = |is_done| Shown {
+        change: &change,
+        plan: Some(&plan),
+        before: before.as_ref(),
+        then: None,
+        stops: stops.clone(),
+        is_done,
+    };
     if named.dry_run || refused.is_err() {
         shown(false).print(named.output)?;
         return refused.map(|_| ()).map_err(failure);

@@ -32,7 +32,7 @@ pub(super) async fn follow(
         if target != to.to_string() {
             return Err(Failure::Failed(format!("the target of Cluster {name} is {target} now")));
         }
-        if is_done(&described) {
+        if described.has_arrived() {
             return output::print(&format!("Cluster {name} is at {to}.\n"));
         }
         let line = line(&described);
@@ -42,14 +42,6 @@ pub(super) async fn follow(
         }
         tokio::time::sleep(EVERY).await;
     }
-}
-
-fn is_done(described: &ClusterDescription) -> bool {
-    described.upgrade.is_none()
-        && described
-            .waiting_on
-            .as_ref()
-            .is_none_or(|waiting| !waiting.evidence.iter().any(|line| line.contains("TopologyReconciled")))
 }
 
 /// The step that runs, and what is waited on.

@@ -9,6 +9,7 @@ use windlass_plan::{PlanDiff, PlanDocument, RefusalDocument};
 use crate::exit::Failure;
 use crate::output::{self, Format};
 use crate::plan;
+use crate::stops::{self, StopDocument};
 
 /// What is shown of a verb.
 pub(super) struct Shown<'a> {
@@ -18,6 +19,10 @@ pub(super) struct Shown<'a> {
     pub(super) plan: Option<&'a LivePlan>,
     /// The plan that it replaces, while an upgrade runs.
     pub(super) before: Option<&'a LivePlan>,
+    /// The change that is made after it.
+    pub(super) then: Option<&'a Change>,
+    /// Where it stops until the owner of the Cluster lets it go on.
+    pub(super) stops: Vec<StopDocument>,
     /// Whether the Cluster was changed.
     pub(super) is_done: bool,
 }
@@ -30,6 +35,8 @@ struct Document<'a> {
     patch: &'a Value,
     kubectl: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    then_kubectl: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     plan: Option<PlanDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
     planned_by: Option<&'a str>,
@@ -37,9 +44,16 @@ struct Document<'a> {
     refused: Option<RefusalDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
     difference: Option<PlanDiff>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stops: &'a [StopDocument],
 }
 
-impl Shown<'_> {
+impl<'a> Shown<'a> {
+    /// A verb that has no plan.
+    pub(super) fn of_change(change: &'a Change, is_done: bool) -> Self {
+        Self { change, plan: None, before: None, then: None, stops: Vec::new(), is_done }
+    }
+
     pub(super) fn print(&self, format: Format) -> Result<(), Failure> {
         match format {
             Format::Table => output::print(&self.table()),
@@ -58,10 +72,12 @@ impl Shown<'_> {
             changed: self.is_done,
             patch: &self.change.patch,
             kubectl: self.change.to_string(),
+            then_kubectl: self.then.map(ToString::to_string),
             plan,
             planned_by,
             refused,
             difference: self.difference(),
+            stops: &self.stops,
         }
     }
 
@@ -85,6 +101,7 @@ impl Shown<'_> {
             }
             None => {}
         }
+        text.push_str(&stops::render(&self.stops));
         if let Some(difference) = self.difference() {
             text.push_str(&format!("\nWhat changes:\n{}", plan::diff::render(&difference)));
         }
@@ -93,6 +110,9 @@ impl Shown<'_> {
             text.push('\n');
         }
         text.push_str(&format!("{head}\n  {}\n", self.change));
+        if let Some(then) = self.then {
+            text.push_str(&format!("  {then}\n"));
+        }
         text
     }
 }

@@ -95,4 +95,31 @@ fn an_upgrade_is_steered_by_hand() {
     assert!(versions.split(' ').all(|version| version == end), "{end}: {versions}");
     let (code, _, err) = hands.upgrade(&["cancel", "quickstart", "--yes"]);
     assert_eq!((code, err.contains("is not upgrading")), (Some(2), true), "{err}");
+
+    // A worker group is pinned to the version that it has, and let go again.
+    let pin = [
+        "get",
+        "cluster",
+        "quickstart",
+        "-o",
+        "jsonpath={.spec.topology.workers.machineDeployments[0].version}",
+    ];
+    let shown = hands.done(&["pin", "quickstart", "md-0", "--dry-run"]);
+    assert!(shown.contains("kubectl -n default patch cluster quickstart --type json"), "{shown}");
+    assert_eq!(up.says(&pin), "");
+    hands.done(&["pin", "quickstart", "md-0"]);
+    assert_eq!(up.says(&pin), end);
+    let (code, _, err) = hands.upgrade(&["pin", "quickstart", "md-0"]);
+    assert_eq!((code, err.contains("already")), (Some(2), true), "{err}");
+    let (code, _, err) = hands.upgrade(&["pin", "quickstart", "no-such"]);
+    assert_eq!((code, err.contains("there are: MachineDeployment/md-0")), (Some(2), true), "{err}");
+    let (code, _, err) = hands.upgrade(&["pin", "quickstart", "md-0", "--to", "v1.33.0"]);
+    assert_eq!((code, err.contains("or older is accepted")), (Some(3), true), "{err}");
+    let unpinned = hands.done(&["unpin", "quickstart", "MachineDeployment/md-0", "-o", "json"]);
+    assert_eq!(serde_json::from_str::<Value>(&unpinned).unwrap()["changed"], true);
+    assert_eq!(up.says(&pin), "");
+
+    // There is no step to go back from.
+    let (code, _, err) = hands.upgrade(&["abort", "quickstart", "--unborn", "--yes"]);
+    assert_eq!((code, err.contains("is not on its way")), (Some(3), true), "{err}");
 }
