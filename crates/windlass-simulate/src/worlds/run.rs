@@ -6,9 +6,10 @@ use std::time::Duration;
 use kube::ResourceExt as _;
 use tokio::runtime::Builder;
 use windlass_api::cluster::{Cluster, Machine};
+use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::hooks::Hook;
 use windlass_api::infrastructure::DevMachine;
-use windlass_api::names::{PENDING_HOOKS_ANNOTATION, UPGRADE_STEP_ANNOTATION};
+use windlass_api::names::{PENDING_HOOKS_ANNOTATION, PIN_ANNOTATION, UPGRADE_STEP_ANNOTATION};
 use windlass_inmemory::knobs::NEVER_READY_ANNOTATION;
 use windlass_version::Version;
 
@@ -108,6 +109,7 @@ async fn live_in(tale: &Tale) -> Result<End, Finding> {
     let cluster = world.get::<Cluster>(&key(CLUSTER)).ok_or_else(|| Finding::at_the_end("no Cluster"))?;
     let wanted = cluster.spec.topology.map(|topology| topology.version).unwrap_or_default();
     let version = Version::parse(&wanted).map_err(|error| Finding::at_the_end(error.to_string()))?;
+    raise_pins(world, &wanted).await?;
     let goal = format!("{CLUSTER} is at {wanted}");
     let reached = world.run_until(&goal, LONG, |world| is_at(world, &key(CLUSTER), &version)).await;
     reached.map_err(|error| Finding::at_the_end(error.to_string()))?;
@@ -141,6 +143,35 @@ async fn recover(play: &Play<'_>) -> Result<(), Finding> {
         }
     }
     Ok(())
+}
+
+/// Pins that the user could not take away are raised to the version of the Cluster, once the control plane has it: then no
+/// group stays behind.
+async fn raise_pins(world: &mut World, wanted: &str) -> Result<(), Finding> {
+    let cluster = world.get::<Cluster>(&key(CLUSTER)).ok_or_else(|| Finding::at_the_end("no Cluster"))?;
+    let mut workers = serde_json::json!(cluster.spec.topology.map(|topology| topology.workers));
+    let mut is_pinned = false;
+    let lists = workers.as_object_mut().into_iter().flat_map(|lists| lists.values_mut());
+    for entry in lists.filter_map(|list| list.as_array_mut()).flatten() {
+        if let Some(pin) =
+            entry.pointer_mut("/metadata/annotations").and_then(|all| all.get_mut(PIN_ANNOTATION))
+        {
+            *pin = serde_json::json!(wanted);
+            is_pinned = true;
+        }
+    }
+    if !is_pinned {
+        return Ok(());
+    }
+    let reached = |world: &World| {
+        let mut control_planes = world.list::<KubeadmControlPlane>().into_iter();
+        control_planes.all(|found| found.status.versions.iter().all(|running| running.version == wanted))
+    };
+    let goal = format!("the control plane is at {wanted}, with a pin");
+    world.run_until(&goal, LONG, reached).await.map_err(|error| Finding::at_the_end(error.to_string()))?;
+    let patch = serde_json::json!({"spec": {"topology": {"workers": workers}}});
+    let patched = world.patch::<Cluster>(&key(CLUSTER), patch).await;
+    patched.map(drop).map_err(|error| Finding::at_the_end(error.to_string()))
 }
 
 /// Nothing is open, nothing fails, and nothing is written any more.
