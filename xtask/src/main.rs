@@ -19,6 +19,8 @@ usage: cargo xtask TASK
           start to ready, memory and processor time of windlass up, length of the demo; part of bench
   kills [--binary FILE]
           windlass up is killed 50 times while 20 clusters are upgraded and others write; part of accept
+  worlds [--runs N] [--seed S] [--minutes M]
+          plays random worlds with everything that can go wrong, and shortens the story of each finding; 1 000 from seed 0
   picture docs/demo.svg, from a real run of windlass demo
   accept  what takes long: kills, and the acceptance checks beside the checkout (says how many are left out)
   bless   rewrites the expected output of scenarios, stories and snapshots: review the diff
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ["figures", "--binary", file] => figures::of(Some(file), &acceptance::target_directory()),
         ["kills"] => kills(None),
         ["kills", "--binary", file] => kills(Some(file)),
+        ["worlds", rest @ ..] => worlds(rest),
         ["picture"] => picture(),
         ["bless"] => bless(),
         ["accept"] => accept(),
@@ -75,6 +78,13 @@ fn kills(binary: Option<&str>) -> Task {
     let environment = [("WINDLASS_KILL_CLUSTERS", "20"), ("WINDLASS_PROGRAM", &*windlass.to_string_lossy())];
     let test = ["test", "--workspace", "--locked", "--test", "up", "--", "kills", "--nocapture"];
     run::with_env(&environment, &test)
+}
+
+/// As many random worlds as wanted. The tests play the first few hundred.
+fn worlds(options: &[&str]) -> Task {
+    let program =
+        ["run", "--release", "--locked", "--package", "windlass-simulate", "--example", "worlds", "--"];
+    cargo(&program.iter().chain(options).copied().collect::<Vec<_>>())
 }
 
 fn bench(filter: &[&str]) -> Task {

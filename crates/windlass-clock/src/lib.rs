@@ -17,6 +17,9 @@
 //! # });
 //! ```
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
@@ -29,7 +32,12 @@ pub struct Clock {
 #[derive(Debug, Clone)]
 enum Source {
     System,
-    Virtual { started: Instant, at: Timestamp },
+    Virtual {
+        started: Instant,
+        at: Timestamp,
+        /// By how many milliseconds it was set forward.
+        shift: Arc<AtomicI64>,
+    },
 }
 
 impl Clock {
@@ -41,7 +49,7 @@ impl Clock {
     /// Starts at `at` now, and goes on as tokio's clock does. Under a paused clock hours pass at once, and what runs by
     /// such a clock runs in an order that depends on its seed alone.
     pub fn starting_at(at: Timestamp) -> Self {
-        Self { source: Source::Virtual { started: Instant::now(), at } }
+        Self { source: Source::Virtual { started: Instant::now(), at, shift: Arc::default() } }
     }
 
     /// The time.
@@ -56,13 +64,25 @@ impl Clock {
     pub fn at(&self, instant: Instant) -> Timestamp {
         let (now, at) = match &self.source {
             Source::System => (Instant::now(), Timestamp::now()),
-            Source::Virtual { started, at } => (*started, *at),
+            Source::Virtual { started, at, shift } => {
+                let shift = SignedDuration::from_millis(shift.load(Ordering::Relaxed));
+                (*started, at.checked_add(shift).unwrap_or(*at))
+            }
         };
         let apart = match instant.checked_duration_since(now) {
             Some(later) => SignedDuration::try_from(later),
             None => SignedDuration::try_from(now.duration_since(instant)).map(|earlier| -earlier),
         };
         apart.ok().and_then(|apart| at.checked_add(apart).ok()).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Sets the clock and all copies of it forward, or back if `by` is negative, as an operator or a time server does:
+    /// what waits for a time of day sees the jump, what measures how long something takes does not. The clock of the
+    /// machine is left alone.
+    pub fn set(&self, by: SignedDuration) {
+        if let Source::Virtual { shift, .. } = &self.source {
+            shift.fetch_add(i64::try_from(by.as_millis()).unwrap_or_default(), Ordering::Relaxed);
+        }
     }
 
     /// Whether it goes with tokio's clock and not with that of the machine.
@@ -95,6 +115,18 @@ mod tests {
         assert_eq!(clock.at(later).to_string(), "2026-01-01T01:01:00Z");
         let earlier = Instant::now() - Duration::from_secs(60);
         assert_eq!(clock.at(earlier).to_string(), "2026-01-01T00:59:00Z");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_is_set_takes_its_copies_along() {
+        let clock = Clock::starting_at(Timestamp::UNIX_EPOCH);
+        let copy = clock.clone();
+        clock.set(SignedDuration::from_secs(90));
+        assert_eq!(copy.now().as_second(), 90);
+        copy.set(SignedDuration::from_secs(-100));
+        assert_eq!(clock.now().as_second(), -10);
+        tokio::time::sleep(Duration::from_secs(15)).await;
+        assert_eq!(clock.now().as_second(), 5);
     }
 
     #[tokio::test(start_paused = true)]

@@ -261,6 +261,10 @@ fn pins_stay_in_their_window_and_never_go_back() {
     let mut rolling = idle.clone();
     rolling.workers[0].object.as_mut().unwrap().upgrading = true;
     let moving = state("v1.33.0", &["v1.32.0"], &["v1.31.0"], &[Hook::AfterClusterUpgrade]);
+    let between = state("v1.33.0", &["v1.33.0"], &["v1.31.0"], &[Hook::AfterClusterUpgrade]);
+    // Rolls out machines of v1.32.0 that cannot join the control plane.
+    let mut stuck = state("v1.33.0", &["v1.33.0"], &["v1.32.0"], &[Hook::AfterClusterUpgrade]);
+    stuck.workers[0].object.as_mut().unwrap().upgrading = true;
     let none = || json!({});
     let free = |version| pinned(version, "", none());
     for (old, new, state, part) in [
@@ -286,6 +290,17 @@ fn pins_stay_in_their_window_and_never_go_back() {
             &moving,
             "v1.33.0 was not reached by the control plane, v1.32.0 or older is accepted",
         ),
+        (free("v1.34.0"), pinned("v1.34.0", "v1.33.0", none()), &between, ""),
+        (free("v1.34.0"), pinned("v1.34.0", "v1.31.0", none()), &between, ""),
+        (
+            free("v1.34.0"),
+            pinned("v1.34.0", "v1.32.0", none()),
+            &between,
+            "machines of v1.32.0 cannot join the control plane, which has or goes to v1.33.0; v1.31.0, which the group has, is \
+             accepted, or v1.33.0 once the control plane has reached it",
+        ),
+        (pinned("v1.34.0", "v1.32.0", none()), pinned("v1.34.0", "v1.33.0", none()), &stuck, ""),
+        (pinned("v1.34.0", "v1.32.0", none()), free("v1.34.0"), &stuck, ""),
         (
             free("v1.32.0"),
             pinned("v1.32.0", "v1.30.0", none()),

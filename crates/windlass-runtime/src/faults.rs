@@ -7,9 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use windlass_random::Randomness;
+use tokio::time::Instant;
+use windlass_random::{Generator, Randomness};
 
 use crate::key::{GroupKind, ObjectKey};
+use crate::trouble::{Layer, Layers, Trouble, up_to};
+
+/// How long an event that comes late is held back, at most.
+const LATE: Duration = Duration::from_secs(3);
 
 /// Injects faults into the writes and watches of a manager. Without any, it only counts writes.
 ///
@@ -32,6 +37,7 @@ struct Plan {
     journal: Option<Vec<Write>>,
     delay: Option<(RangeInclusive<Duration>, Randomness)>,
     watches_down: bool,
+    layers: Layers,
 }
 
 /// What happens to a write.
@@ -146,6 +152,26 @@ impl Faults {
         self.shared.watches_changed.notify_waiters();
     }
 
+    /// Lets a trouble strike from now on, beside those that do already.
+    pub fn add_layer(&self, layer: Layer) {
+        self.plan().layers.add(layer);
+    }
+
+    /// No trouble strikes any more.
+    pub fn clear_layers(&self) {
+        self.plan().layers.clear();
+    }
+
+    /// Says what chance decides from whether a trouble strikes.
+    pub fn seed_layers(&self, seed: u64) {
+        self.plan().layers.seed(seed);
+    }
+
+    /// Whether a trouble strikes something now; if so, where the details of it are drawn from.
+    pub(crate) fn strikes(&self, trouble: Trouble, subject: &[&str]) -> Option<Generator> {
+        self.plan().layers.strikes(trouble, subject, Instant::now())
+    }
+
     /// Counts a write, and says what is to happen to it.
     pub(crate) fn count(&self, mut write: Write) -> Option<WriteFault> {
         let mut plan = self.plan();
@@ -160,6 +186,10 @@ impl Faults {
 
     /// How long an event of a watch of this kind is held back.
     pub(crate) fn delay(&self, kind: &GroupKind) -> Option<Duration> {
+        let late = self.strikes(Trouble::LateEvents, &[&kind.to_string()]);
+        if let Some(mut random) = late {
+            return Some(up_to(&mut random, LATE));
+        }
         let plan = self.plan();
         let (range, randomness) = plan.delay.as_ref()?;
         let mut random = randomness.generator(&["watch", &kind.to_string()]);

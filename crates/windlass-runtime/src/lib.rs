@@ -13,7 +13,8 @@
 //! - **Virtual time.** With [`Clock::starting_at`] under tokio's paused clock, on a current-thread runtime, hours pass
 //!   at once, and the order of everything depends on the seed alone. [`Manager::idle`] tells that nothing will happen
 //!   before a time.
-//! - **Faults on purpose.** [`Faults`] fails writes, stops everything at a write, and holds events back.
+//! - **Faults on purpose.** [`Faults`] fails writes, stops everything at a write, and holds events back; [`Layer`]s of it
+//!   make watches, lists, reads and writes go wrong at a rate and for a while.
 //!
 //! ```
 //! use k8s_openapi::api::core::v1::ConfigMap;
@@ -64,6 +65,7 @@ mod queues;
 mod reconciler;
 mod shared;
 mod trigger;
+mod trouble;
 mod write_error;
 mod writer;
 
@@ -81,6 +83,7 @@ pub use queue::Backoff;
 pub use reconciler::{Outcome, Reconciler};
 pub use shared::Idle;
 pub use trigger::Trigger;
+pub use trouble::{Layer, Trouble, Troubled, UnknownTrouble};
 pub use windlass_clock::Clock;
 pub use write_error::WriteError;
 pub use writer::Writer;

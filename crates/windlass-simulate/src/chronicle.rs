@@ -13,7 +13,7 @@ use windlass_api::names::{
 };
 use windlass_version::{Version, check_control_plane_step, kubelet_skew};
 
-use crate::extension::SimulatedExtension;
+use crate::extension::{HookRecord, SimulatedExtension};
 use crate::recorder::{Observer, Written};
 
 /// Follows the clusters of a world. Cheap to clone; all clones are one.
@@ -133,13 +133,23 @@ impl Chronicle {
     /// The same, with the hooks in between that an extension let pass, which must follow the same world. A hook that
     /// was called again is told once.
     pub fn story(&self, cluster: &str, extension: &SimulatedExtension) -> Vec<String> {
+        self.story_with(cluster, extension, HookRecord::is_passed)
+    }
+
+    /// The same with the calls of hooks that `is_told`.
+    pub(crate) fn story_with(
+        &self,
+        cluster: &str,
+        extension: &SimulatedExtension,
+        is_told: impl Fn(&HookRecord) -> bool,
+    ) -> Vec<String> {
         let mut story: Vec<(u64, bool, String)> = self
             .lock()
             .get(cluster)
             .map(|course| course.facts.iter().map(|(at, fact)| (*at, false, fact.to_string())).collect())
             .unwrap_or_default();
         let calls = extension.calls();
-        let passed = calls.iter().filter(|call| call.cluster == cluster && call.is_passed());
+        let passed = calls.iter().filter(|call| call.cluster == cluster && is_told(call));
         // A call that was made at a revision came after the write of that revision.
         story.extend(passed.map(|call| (call.revision, true, call.to_string())));
         story.sort_by_key(|(revision, is_call, _)| (*revision, *is_call));

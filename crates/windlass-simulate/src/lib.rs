@@ -20,6 +20,7 @@ mod updater;
 mod upgrade;
 mod waiting;
 mod world;
+pub mod worlds;
 
 pub use chronicle::Chronicle;
 pub use extension::{HookRecord, Misbehaviour, SimulatedExtension};

@@ -15,7 +15,7 @@ use windlass_apiserver::{Admission, ApiServer};
 use windlass_engine::features::Features;
 use windlass_inmemory::Provider;
 use windlass_manager::{EmbeddedAdmission, Plane};
-use windlass_runtime::{Clock, Ended, Faults, Idle, Kind, Manager, ObjectKey, Options, Running};
+use windlass_runtime::{Clock, Ended, Faults, Idle, Kind, Manager, ObjectKey, Options, Running, Troubled};
 use windlass_store::{History, Resource, Scope, Store};
 
 use crate::extension::SimulatedExtension;
@@ -208,6 +208,7 @@ impl World {
         let recorder = Recorder::start(server.store(), clock.clone())
             .map_err(|expired| WorldError::Start { reason: expired.to_string() })?;
         let faults = Faults::new();
+        faults.seed_layers(options.seed);
         Ok(Self {
             server,
             client,
@@ -235,11 +236,13 @@ impl World {
         let seed = self.options.seed.wrapping_add(self.starts.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         self.starts += 1;
         let options = Options::new().clock(self.clock.clone()).seed(seed).faults(self.faults.clone());
-        let manager = Manager::new(self.client.clone(), options);
+        // Troubles strike those who act, and not the user who tells them what to do.
+        let client = Client::new(Troubled::new(self.server.service(), self.faults.clone()), "default");
+        let manager = Manager::new(client.clone(), options);
         let provider = &self.provider;
         let start = Start {
             manager: &manager,
-            client: &self.client,
+            client: &client,
             clock: &self.clock,
             seed,
             features: self.options.features,
@@ -527,6 +530,11 @@ impl World {
     /// The API.
     pub fn server(&self) -> &ApiServer {
         &self.server
+    }
+
+    /// The clock of the API and of everything that acts.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// The time.

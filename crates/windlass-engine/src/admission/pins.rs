@@ -163,13 +163,39 @@ fn check_change(
         );
     }
     let Some(group) = group(state, entry) else { return };
+    if let (Some(control_plane), Some(at)) = (&state.control_plane, group.version())
+        && state.is_running()
+        && pin.compare(at).is_progress()
+        && control_plane.version.minor() != pin.minor()
+    {
+        let to = &control_plane.version;
+        verdict.refuse(
+            field,
+            format!(
+                "machines of {pin} cannot join the control plane, which has or goes to {to}; {at}, which the group has, is \
+                 accepted, or {to} once the control plane has reached it"
+            ),
+        );
+    }
     if let Some(at) = group.version().filter(|at| pin.compare(at) == Comparison::Less) {
         verdict.refuse(
             field,
             format!("{pin} is older than {at}, which the group has; {at} or newer is accepted"),
         );
     }
-    refuse_while_moving(field, group, verdict);
+    if !(is_stuck(group, state) && joins(pin, state)) {
+        refuse_while_moving(field, group, verdict);
+    }
+}
+
+/// Whether a group rolls out machines of another minor than the control plane's, which do not join it: then another version
+/// is the way out.
+fn is_stuck(group: &WorkerGroup, state: &UpgradeState) -> bool {
+    group.is_upgrading() && group.version().is_some_and(|at| !joins(at, state))
+}
+
+fn joins(version: &Version, state: &UpgradeState) -> bool {
+    state.control_plane.as_ref().is_none_or(|control_plane| control_plane.version.minor() == version.minor())
 }
 
 /// A pin that is taken away: the group takes part in upgrades again. On a Cluster at rest nothing must follow from it.
@@ -192,7 +218,8 @@ fn check_unset(
             ),
         );
     }
-    if let Some(group) = state.and_then(|state| group(state, entry)) {
+    let found = state.and_then(|state| Some((state, group(state, entry)?)));
+    if let Some((_, group)) = found.filter(|(state, group)| !is_stuck(group, state)) {
         refuse_while_moving(&field, group, verdict);
     }
 }

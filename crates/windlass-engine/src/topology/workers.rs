@@ -195,6 +195,12 @@ impl Gate<'_> {
         if !reached {
             return (at.clone(), GroupAction::Later(WaitingOn::ControlPlaneVersion { next: pin }));
         }
+        // Machines of another minor than the control plane's do not join it. A rollout that cannot end would hold the
+        // upgrade; the pin may be changed as long as the group does not move.
+        let is_running = self.hooks.pending.contains(Hook::AfterClusterUpgrade);
+        if is_running && self.control_plane.version.minor() != pin.minor() {
+            return (at.clone(), GroupAction::Keep);
+        }
         match self.observed.steering.gate(&step) {
             Some(waiting) => (at.clone(), GroupAction::Later(waiting)),
             None => (pin, GroupAction::Upgrade { from: at.clone() }),

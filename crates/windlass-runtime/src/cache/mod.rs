@@ -66,6 +66,7 @@ impl WatchState {
         let mut progress = self.progress();
         progress.seen = progress.seen.max(parse_revision(Some(version)));
         progress.lists += 1;
+        progress.is_listing = false;
         progress.last_error = None;
         drop(progress);
         self.attempted.notify_waiters();
@@ -89,6 +90,8 @@ struct Progress {
     /// Every change up to this revision is in the cache.
     seen: u64,
     lists: u64,
+    /// Whether a list is on its way.
+    is_listing: bool,
     connected: bool,
     failures: u64,
     last_error: Option<String>,
@@ -293,7 +296,8 @@ pub(crate) trait AnyCache: Send + Sync {
     fn lists(&self) -> u64;
     fn has_seen(&self, revision: u64) -> bool;
     fn is_gone(&self, key: &ObjectKey, uid: &str) -> bool;
-    fn ask_for_list(&self);
+    /// Asks for a list that begins after now. It is there when there are so many.
+    fn ask_for_list(&self) -> u64;
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
@@ -340,8 +344,11 @@ impl<K: Kind> AnyCache for Shared<K> {
         index.get(key).is_none_or(|object| object.meta().uid.as_deref() != Some(uid))
     }
 
-    fn ask_for_list(&self) {
+    fn ask_for_list(&self) -> u64 {
         self.state.relist.notify_one();
+        let progress = self.state.progress();
+        // A list that is on its way says nothing about what was written after it was made.
+        progress.lists + 1 + u64::from(progress.is_listing)
     }
 
     fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {

@@ -20,12 +20,16 @@ use super::WatchState;
 use crate::faults::Faults;
 use crate::identity::Incomplete;
 use crate::key::ObjectKey;
+use crate::trouble::{Trouble, up_to};
 
 /// Objects per page. The API server's own clients ask for as many.
 const PAGE: u32 = 500;
 
 /// How long to wait after a failed list or watch: at first, and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+
+/// How old a stale list is, at most.
+const STALE: Duration = Duration::from_secs(5);
 
 /// What a reflector needs besides its cache.
 #[derive(Clone)]
@@ -114,6 +118,7 @@ impl Reflector {
     async fn list(&self) -> Result<String, kube::Error> {
         let mut objects = Vec::new();
         let mut parameters = ListParams::default().limit(PAGE);
+        self.state().progress().is_listing = true;
         loop {
             let request = self.request().list(&parameters).map_err(kube::Error::BuildRequest)?;
             let page: Page = match self.feed.client.request(request).await {
@@ -135,6 +140,9 @@ impl Reflector {
                     let field = "metadata.resourceVersion";
                     kube::Error::Service(Box::new(Incomplete { kind, key, field }))
                 })?;
+                if let Some(mut random) = self.strikes(Trouble::StaleLists) {
+                    sleep(up_to(&mut random, STALE)).await;
+                }
                 self.cache.replace(&objects, &version).map_err(kube::Error::SerdeError)?;
                 return Ok(version);
             }
@@ -207,10 +215,17 @@ impl Reflector {
                 event = events.next(), if !ended => match event {
                     None => ended = true,
                     Some(Err(error)) => return End::Failed(error),
-                    Some(Ok(event)) => match self.feed.faults.delay(&self.cache.watch_state().kind) {
+                    Some(Ok(_)) if self.strikes(Trouble::LostEvents).is_some() => {
+                        self.state().progress().held_back = 0;
+                        return End::Relist;
+                    }
+                    Some(Ok(event)) => match self.feed.faults.delay(&self.state().kind) {
                         None if held.is_empty() => {
-                            if let Some(end) = self.take(event, version) {
-                                return end;
+                            let again = self.strikes(Trouble::RepeatedEvents).map(|_| event.clone());
+                            for event in [Some(event), again].into_iter().flatten() {
+                                if let Some(end) = self.take(event, version) {
+                                    return end;
+                                }
                             }
                         }
                         delay => {
@@ -256,10 +271,15 @@ impl Reflector {
         }
     }
 
+    fn strikes(&self, trouble: Trouble) -> Option<windlass_random::Generator> {
+        self.feed.faults.strikes(trouble, &[&self.state().kind.to_string()])
+    }
+
     fn failed(&self, error: &kube::Error, what: &str) {
         tracing::warn!(kind = %self.state().kind, error = describe(error), "{what}");
         let mut progress = self.state().progress();
         progress.connected = false;
+        progress.is_listing = false;
         progress.failures += 1;
         progress.last_error = Some(describe(error));
         drop(progress);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use windlass_runtime::{Ended, WriteFault};
+use windlass_runtime::{Ended, Layer, Manager, Trouble, WriteFault};
 
 use crate::replicas::World;
 
@@ -54,4 +54,40 @@ async fn a_write_that_fails_is_tried_again() {
     let metrics = &running.manager().metrics()["replicas"];
     assert_eq!((metrics.errors, metrics.conflicts, metrics.queued, metrics.running), (1, 0, 0, 0));
     assert!(running.manager().failing().is_empty());
+}
+
+/// Lets time pass until nothing is left to do.
+async fn rest(world: &World, manager: &Manager) {
+    while let Some(until) = manager.idle().await.until {
+        let wait = Duration::try_from(until.duration_since(world.clock.now())).unwrap_or_default();
+        tokio::time::sleep(wait + Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_trouble_leads_to_the_same_end() {
+    let alone = Trouble::ALL.map(|trouble| vec![trouble]);
+    for troubles in alone.into_iter().chain([Trouble::ALL.to_vec()]) {
+        for seed in 0..8 {
+            let world = World::new().await;
+            world.faults.seed_layers(seed);
+            for trouble in &troubles {
+                let until = Some(tokio::time::Instant::now() + Duration::from_secs(120));
+                world.faults.add_layer(Layer { trouble: *trouble, percent: 30, until });
+            }
+            let running = world.start(seed);
+            for wanted in [3, 6, 1, 4] {
+                world.want("a", wanted).await;
+                tokio::time::sleep(Duration::from_secs(7)).await;
+            }
+            rest(&world, running.manager()).await;
+            let about = format!("seed {seed}, {troubles:?}");
+            assert_eq!(
+                (world.secrets("a").await.len(), world.count("a").await.as_str()),
+                (4, "4"),
+                "{about}"
+            );
+            assert!(world.most() <= 6, "{about}: {} were made for 6", world.most());
+        }
+    }
 }

@@ -11,7 +11,8 @@ use kube::{Client, Resource, ResourceExt};
 use serde_json::json;
 use windlass_apiserver::ApiServer;
 use windlass_runtime::{
-    Cache, Clock, Context, Faults, Manager, ObjectKey, Options, Outcome, Reconciler, Running, WriteError,
+    Cache, Clock, Context, Faults, Manager, ObjectKey, Options, Outcome, Reconciler, Running, Troubled,
+    WriteError,
 };
 use windlass_store::{History, Store};
 
@@ -83,7 +84,8 @@ impl World {
 
     pub(crate) fn manager(&self, seed: u64) -> Manager {
         let options = Options::new().clock(self.clock.clone()).seed(seed).faults(self.faults.clone());
-        Manager::new(self.client.clone(), options)
+        let client = Client::new(Troubled::new(self.server.service(), self.faults.clone()), "default");
+        Manager::new(client, options)
     }
 
     /// Starts the controller, as a process would.

@@ -3,9 +3,11 @@
 use std::collections::btree_map::Entry;
 use std::time::Duration;
 
+use jiff::SignedDuration;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use windlass_api::cluster::{Cluster, Machine};
 use windlass_api::infrastructure::{DevCluster, DevMachine};
 use windlass_inmemory::knobs::{
@@ -13,11 +15,12 @@ use windlass_inmemory::knobs::{
     NEVER_READY_ANNOTATION,
 };
 use windlass_patch::merge_patch;
+use windlass_runtime::Layer;
 
 use super::play::{Done, Play, PlayFailure};
 use super::statement::{
     Action, ExternalUpdaterOrder, Fate, Group, HookAnswer, MachineChoice, Manifests, ObjectName, Part,
-    Target, UpdatedObject, UpdaterOrder,
+    Target, TroubleOrder, UpdatedObject, UpdaterOrder,
 };
 use super::view::is_of;
 use crate::extension::Misbehaviour;
@@ -63,6 +66,16 @@ impl Play<'_> {
                 let name = self.choose(which)?.name_any();
                 self.world.delete::<Machine>(&key(&name)).await?;
                 return Ok(Done::Note(name));
+            }
+            Action::Trouble(None) => self.world.faults().clear_layers(),
+            Action::Trouble(Some(TroubleOrder { trouble, percent, time })) => {
+                let until = time.map(|time| Instant::now() + time);
+                self.world.faults().add_layer(Layer { trouble: *trouble, percent: *percent, until });
+            }
+            Action::Clock { by, is_back } => {
+                let by =
+                    SignedDuration::try_from(*by).map_err(|error| PlayFailure::Invalid(error.to_string()))?;
+                self.world.clock().set(if *is_back { -by } else { by });
             }
             Action::Hook { hook, answer } => {
                 self.extension.pass(*hook);

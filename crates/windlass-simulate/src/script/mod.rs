@@ -26,6 +26,7 @@ mod words;
 
 pub use happenings::{Happening, Repeated, answer};
 pub use parse::{ParseError, Script};
+pub(crate) use play::Play;
 pub use play::{Outcome, PlayError, PlayFailure, PlayOptions, play, spoken};
 pub use statement::*;
 pub use verbs::{GOALS, Usage, VERBS};

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use windlass_runtime::{Trouble, UnknownTrouble};
+
 use super::statement::{
     Action, CrashPoint, ExternalUpdaterOrder, Fate, Goal, HookAnswer, MachineChoice, Manifests, Target,
-    UpdatedObject, UpdaterOrder,
+    TroubleOrder, UpdatedObject, UpdaterOrder,
 };
 use super::verbs;
 use super::words::{Expected, Words, did_you_mean_or_list, object, part};
@@ -45,6 +47,11 @@ pub(super) fn simple(verb: &str, words: &mut Words<'_>) -> Result<Action, Expect
             Action::Until { goal, within }
         }
         "crash" => Action::Crash(crash(words)?),
+        "trouble" => Action::Trouble(trouble(words)?),
+        "clock" => {
+            let is_back = words.one_of(&["jumps", "is set back"])? == "is set back";
+            Action::Clock { by: words.duration()?, is_back }
+        }
         "hook" => Action::Hook { hook: words.hook()?, answer: hook_answer(words)? },
         "extension" => Action::Extension { is_up: words.one_of(&["is down", "is up"])? == "is up" },
         "updater" => {
@@ -144,7 +151,31 @@ fn crash(words: &mut Words<'_>) -> Result<CrashPoint, Expected> {
             u64::from(words.number("the number of a write")?.max(1))
         }
     };
-    Ok(if is_before { CrashPoint::Before(number) } else { CrashPoint::After(number) })
+    let within = if words.take_if("within") { words.duration()? } else { PATIENCE };
+    Ok(if is_before { CrashPoint::Before(number, within) } else { CrashPoint::After(number, within) })
+}
+
+/// How often trouble strikes if it does not say.
+const OFTEN: u8 = 20;
+
+fn trouble(words: &mut Words<'_>) -> Result<Option<TroubleOrder>, Expected> {
+    if words.take_if("ends") {
+        return Ok(None);
+    }
+    let kinds = Trouble::ALL.map(Trouble::words);
+    let kind = words.one_of(&kinds)?;
+    let trouble = kind.parse().map_err(|error: UnknownTrouble| error.to_string())?;
+    let percent = match words.peek().and_then(|word| word.strip_suffix('%')) {
+        None => OFTEN,
+        Some(number) => {
+            let percent = number.parse().ok().filter(|percent| *percent <= 100);
+            let percent = percent.ok_or_else(|| format!("expected 0% to 100%, found {number:?}%"))?;
+            words.take();
+            percent
+        }
+    };
+    let time = if words.take_if("for") { Some(words.duration()?) } else { None };
+    Ok(Some(TroubleOrder { trouble, percent, time }))
 }
 
 fn hook_answer(words: &mut Words<'_>) -> Result<HookAnswer, Expected> {

@@ -25,8 +25,6 @@ use crate::world::{NotReached, World, WorldError, WorldOptions};
 
 /// How much virtual time an extension gets to be discovered. A call takes none.
 const DISCOVERY_LIMIT: Duration = Duration::from_secs(60);
-/// How long a crash waits for the write at which it happens.
-const CRASH_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// What became of a statement.
 #[derive(Debug, Clone, Serialize)]
@@ -141,9 +139,9 @@ async fn play_in(
 }
 
 /// A world, and everything in it that a story tells what to do.
-pub(super) struct Play<'a> {
-    pub(super) world: World,
-    pub(super) extension: SimulatedExtension,
+pub(crate) struct Play<'a> {
+    pub(crate) world: World,
+    pub(crate) extension: SimulatedExtension,
     pub(super) updaters: BTreeMap<String, SimulatedUpdater>,
     pub(super) external_updaters: BTreeMap<String, SimulatedExternalUpdater>,
     pub(super) options: &'a PlayOptions<'a>,
@@ -165,7 +163,7 @@ pub(super) enum Done {
 }
 
 impl<'a> Play<'a> {
-    async fn begin(options: &'a PlayOptions<'a>) -> Result<Self, PlayFailure> {
+    pub(crate) async fn begin(options: &'a PlayOptions<'a>) -> Result<Self, PlayFailure> {
         let extension = match options.live_extensions {
             true => SimulatedExtension::beside_live(),
             false => Ok(SimulatedExtension::new()),
@@ -208,7 +206,7 @@ impl<'a> Play<'a> {
         Ok(self.world.run_until(&goal, DISCOVERY_LIMIT, is_discovered).await?)
     }
 
-    async fn statement(&mut self, statement: &Statement) -> (Outcome, Option<PlayFailure>) {
+    pub(crate) async fn statement(&mut self, statement: &Statement) -> (Outcome, Option<PlayFailure>) {
         let start_seconds = self.begun.elapsed().as_secs();
         let done = self.act(&statement.action).await;
         let calls = self.extension.calls();
@@ -297,25 +295,25 @@ impl<'a> Play<'a> {
     }
 
     async fn crash(&mut self, point: CrashPoint) -> Result<Done, PlayFailure> {
-        let (number, fault) = match point {
+        let (number, within, fault) = match point {
             CrashPoint::Now => {
                 self.world.restart().await;
                 return Ok(Done::Note("the controllers were killed, and run again".to_owned()));
             }
-            CrashPoint::Before(number) => (number, WriteFault::CrashBefore),
-            CrashPoint::After(number) => (number, WriteFault::CrashAfter),
+            CrashPoint::Before(number, within) => (number, within, WriteFault::CrashBefore),
+            CrashPoint::After(number, within) => (number, within, WriteFault::CrashAfter),
         };
         let faults = self.world.faults().clone();
         faults.keep_journal();
         let at = faults.writes() + number;
         faults.on_write(at, fault);
-        let ended = self.world.run_to_the_end(CRASH_LIMIT).await;
+        let ended = self.world.run_to_the_end(within).await;
         faults.forget();
         if ended != Some(Ended::Crashed) {
             let writes = faults.writes() + number - at;
             return Err(PlayFailure::Refused(format!(
                 "there were only {writes} writes within {}",
-                spoken(CRASH_LIMIT)
+                spoken(within)
             )));
         }
         let journal = faults.journal();

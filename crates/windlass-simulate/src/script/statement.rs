@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use windlass_api::hooks::Hook;
+use windlass_runtime::Trouble;
 
 use crate::topology::TopologyManifests;
 
@@ -72,6 +73,15 @@ pub enum Action {
     },
     /// Kills the controllers and starts them again.
     Crash(CrashPoint),
+    /// Lets something go wrong now and then; nothing any more, if it does not say what.
+    Trouble(Option<TroubleOrder>),
+    /// Sets the time of day forward, or back.
+    Clock {
+        /// How far.
+        by: Duration,
+        /// Whether it is set back.
+        is_back: bool,
+    },
     /// Decides what the simulated extension answers a lifecycle hook.
     Hook {
         /// The hook.
@@ -233,15 +243,26 @@ pub enum Goal {
     Idle,
 }
 
-/// When the controllers are killed.
+/// When the controllers are killed. A write is waited for, for so long at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashPoint {
     /// Between two writes.
     Now,
     /// Instead of a write: the first from now on is number 1.
-    Before(u64),
+    Before(u64, Duration),
     /// Right after a write, before the writer learns of it.
-    After(u64),
+    After(u64, Duration),
+}
+
+/// What goes wrong, how often and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TroubleOrder {
+    /// What.
+    pub trouble: Trouble,
+    /// How many of a hundred.
+    pub percent: u8,
+    /// For how long; without a time, until it is told to end.
+    pub time: Option<Duration>,
 }
 
 /// What a lifecycle hook answers.

@@ -45,9 +45,19 @@ pub const VERBS: &[Usage] = &[
     usage("crash", "crash", "kills the controllers and starts them again on the same store"),
     usage(
         "crash",
-        "crash before|after write N",
-        "lets time pass until the N-th write from now on, then kills them before or right after it",
+        "crash before|after write N [within DURATION]",
+        "lets time pass until the N-th write from now on, 24h at most, then kills them before or right after it",
     ),
+    usage(
+        "trouble",
+        "trouble KIND [N%] [for DURATION]",
+        "lets requests or events of the controllers go wrong, N of a hundred (20, if it does not say): `late events`, \
+         `lost events`, `repeated events`, `stale lists`, `conflicts`, `failed writes`, `lost answers`, `failed reads`, \
+         `slow reads`",
+    ),
+    usage("trouble", "trouble ends", "nothing of that goes wrong any more"),
+    usage("clock", "clock jumps DURATION", "sets the time of day forward"),
+    usage("clock", "clock is set back DURATION", "sets the time of day back"),
     usage("hook", "hook HOOK answers success", "lets everything pass that the hook is asked"),
     usage("hook", "hook HOOK answers failure \"MESSAGE\"", "fails until it answers something else"),
     usage(
