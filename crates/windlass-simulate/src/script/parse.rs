@@ -234,10 +234,12 @@ fn setting(cluster: TopologyManifests, words: &mut Words<'_>) -> Result<Topology
 mod tests {
     use std::time::Duration;
 
+    use windlass_runtime::Trouble;
+
     use super::super::phrases::PATIENCE;
     use super::super::statement::{
         CrashPoint, ExternalUpdaterOrder, Fate, Goal, Group, HookAnswer, MachineChoice, Part, Target,
-        UpdatedObject, UpdaterOrder,
+        TroubleOrder, UpdatedObject, UpdaterOrder,
     };
     use super::super::words::object;
     use super::*;
@@ -343,8 +345,24 @@ mod tests {
             ),
             ("until nothing is left to do", Action::Until { goal: Goal::Idle, within: PATIENCE }),
             ("crash", Action::Crash(CrashPoint::Now)),
-            ("crash before the next write", Action::Crash(CrashPoint::Before(1))),
-            ("crash after write 7", Action::Crash(CrashPoint::After(7))),
+            ("crash after write 7 within 5m", Action::Crash(CrashPoint::After(7, Duration::from_secs(300)))),
+            ("trouble ends", Action::Trouble(None)),
+            (
+                "trouble late events",
+                Action::Trouble(Some(TroubleOrder { trouble: Trouble::LateEvents, percent: 20, time: None })),
+            ),
+            (
+                "trouble failed writes 100% for 5m",
+                Action::Trouble(Some(TroubleOrder {
+                    trouble: Trouble::FailedWrites,
+                    percent: 100,
+                    time: Some(Duration::from_secs(300)),
+                })),
+            ),
+            ("clock jumps 1h", Action::Clock { by: Duration::from_secs(3600), is_back: false }),
+            ("clock is set back 90s", Action::Clock { by: Duration::from_secs(90), is_back: true }),
+            ("crash before the next write", Action::Crash(CrashPoint::Before(1, PATIENCE))),
+            ("crash after write 7", Action::Crash(CrashPoint::After(7, PATIENCE))),
             ("hook BeforeClusterUpgrade answers success", Action::Hook { hook, answer: HookAnswer::Success }),
             (
                 "hook BeforeClusterUpgrade blocks 10m \"no window\"",
