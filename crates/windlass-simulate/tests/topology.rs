@@ -119,6 +119,7 @@ async fn world(seed: u64, extension: &SimulatedExtension) -> World {
         definitions: windlass_api::crds::manifests(),
         setup: Arc::new(setup),
         has_admission: false,
+        features: Features::default(),
     };
     World::begin(options).await.unwrap()
 }
