@@ -12,7 +12,7 @@ use windlass_engine::control_plane::{Action, Decision, JoinReason, Observed, Ste
 use windlass_engine::in_place::{
     Effect, InPlaceAnswer, Level, Objects, Said, WhyNotInPlace, comparable_configs, finding,
 };
-use windlass_runtime::{Incomplete, ObjectKey};
+use windlass_runtime::ObjectKey;
 
 use super::{ControlPlaneError, ControlPlaneReconciler, Scope};
 use crate::in_place::view;
