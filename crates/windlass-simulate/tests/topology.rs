@@ -120,6 +120,7 @@ async fn world(seed: u64, extension: &SimulatedExtension) -> World {
         setup: Arc::new(setup),
         has_admission: false,
         admission: Vec::new(),
+        features: Features::default(),
     };
     World::begin(options).await.unwrap()
 }

@@ -1,7 +1,5 @@
 //! A whole upgrade with all real controllers, in virtual time.
 
-#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::time::Duration;
 
 use windlass_simulate::{
