@@ -74,7 +74,7 @@ async fn a_kubeconfig_for_another_user_gets_in_and_may_do_what_roles_say() {
     let (code, said) = windlass(here, &[&["backup", "file"], &data[..]].concat());
     assert_eq!(code, 0, "{said}");
     let (code, said) = windlass(here, &[&["backup", "file"], &data[..]].concat());
-    assert!(code == 3 && said.contains("exists already\n--overwrite replaces it"), "{code} {said}");
+    assert!(code == 3 && said.contains("exists already\n  --overwrite replaces it"), "{code} {said}");
     let (code, said) = windlass(here, &[&["backup", "file", "--overwrite"], &data[..]].concat());
     assert_eq!(code, 0, "{said}");
 }
