@@ -7,6 +7,7 @@ use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::names::{ACKNOWLEDGED_TARGET_ANNOTATION, UPGRADE_STEP_ANNOTATION};
 use windlass_plan::{PlanRequest, Source, WorkerGroup, plan};
 use windlass_runtime::WriteFault;
+use windlass_simulate::worlds::pair_hooks;
 use windlass_simulate::{TopologyManifests, World, is_at, key};
 use windlass_version::{Comparison, Version};
 
@@ -62,41 +63,13 @@ fn rollouts(chains: &Chains) -> usize {
     chains.chronicle.facts("c1").iter().filter(|fact| fact.starts_with("a ") && fact.contains("->")).count()
 }
 
-/// Every hook before something has the one after it, in order; the last is AfterClusterUpgrade of the end.
+/// Every hook before something has the one after it, in order; AfterClusterUpgrade is called once, if anything moved, at the
+/// end that was reached.
 fn check_hooks(story: &[String], to: &Version, began: bool, about: &str) {
-    let mut open: Vec<(String, String)> = Vec::new();
-    let mut ended = 0;
-    for entry in story {
-        let words: Vec<&str> = entry.split(' ').collect();
-        match words.as_slice() {
-            ["BeforeControlPlaneUpgrade" | "BeforeWorkersUpgrade", _, "->", version] => {
-                let part = words[0].trim_start_matches("Before").to_owned();
-                assert!(
-                    !open.iter().any(|(known, _)| *known == part),
-                    "{entry} inside of another, {about}: {story:#?}"
-                );
-                open.push((part, (*version).to_owned()));
-            }
-            ["AfterControlPlaneUpgrade" | "AfterWorkersUpgrade", version] => {
-                let part = words[0].trim_start_matches("After").to_owned();
-                let found = open.iter().position(|(known, at)| *known == part && at == version);
-                let found = found.unwrap_or_else(|| unpaired(entry, about, story));
-                open.remove(found);
-            }
-            ["AfterClusterUpgrade", version] => {
-                assert_eq!(*version, to.to_string(), "{about}: {story:#?}");
-                ended += 1;
-            }
-            _ => {}
-        }
-    }
-    assert_eq!(open, [], "{about}: {story:#?}");
-    assert_eq!(ended, usize::from(began), "AfterClusterUpgrade, {about}: {story:#?}");
-}
-
-#[expect(clippy::panic, reason = "a failing helper fails the test")]
-fn unpaired(entry: &str, about: &str, story: &[String]) -> usize {
-    panic!("{entry} without what comes before it, {about}: {story:#?}")
+    let hooks = pair_hooks(story);
+    let ended = hooks.as_ref().map(|hooks| hooks.ended.clone());
+    let expected = if began { vec![to.to_string()] } else { Vec::new() };
+    assert_eq!(ended, Ok(expected), "{about}: {story:#?}");
 }
 
 /// Begins an upgrade by two minors, changes the target after so many writes, with a crash after the next write if asked
