@@ -11,10 +11,7 @@ use tokio::time::Instant;
 use windlass_random::{Generator, Randomness};
 
 use crate::key::{GroupKind, ObjectKey};
-use crate::trouble::{Layer, Layers, Trouble, up_to};
-
-/// How long an event that comes late is held back, at most.
-const LATE: Duration = Duration::from_secs(3);
+use crate::trouble::{Layer, Layers, Trouble};
 
 /// Injects faults into the writes and watches of a manager. Without any, it only counts writes.
 ///
@@ -184,15 +181,12 @@ impl Faults {
         fault
     }
 
-    /// How long an event of a watch of this kind is held back.
-    pub(crate) fn delay(&self, kind: &GroupKind) -> Option<Duration> {
-        let late = self.strikes(Trouble::LateEvents, &[&kind.to_string()]);
-        if let Some(mut random) = late {
-            return Some(up_to(&mut random, LATE));
-        }
+    /// How long an event of this watch is held back, if all are.
+    pub(crate) fn delay(&self, watch: &[&str]) -> Option<Duration> {
         let plan = self.plan();
         let (range, randomness) = plan.delay.as_ref()?;
-        let mut random = randomness.generator(&["watch", &kind.to_string()]);
+        let owner: Vec<&str> = std::iter::once("watch").chain(watch.iter().copied()).collect();
+        let mut random = randomness.generator(&owner);
         let millis = |duration: &Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Some(Duration::from_millis(random.u64(millis(range.start())..=millis(range.end()))))
     }

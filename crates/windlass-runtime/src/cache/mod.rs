@@ -45,6 +45,8 @@ pub(crate) struct Shared<K: Kind> {
 /// The watch of a kind.
 pub(crate) struct WatchState {
     kind: GroupKind,
+    /// The Rust type that objects are read as: what tells two caches of one kind apart.
+    reader: &'static str,
     /// Path of all objects of the kind.
     path: String,
     progress: Mutex<Progress>,
@@ -133,6 +135,7 @@ impl<K: Kind> Cache<K> {
     pub(crate) fn new(dynamic: K::DynamicType, queues: Arc<Queues>, memory: Arc<Memory>) -> Self {
         let state = WatchState {
             kind: GroupKind::of::<K>(&dynamic),
+            reader: std::any::type_name::<K>(),
             path: K::url_path(&dynamic, None),
             progress: Mutex::default(),
             attempted: Notify::new(),

@@ -31,6 +31,9 @@ const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 /// How old a stale list is, at most.
 const STALE: Duration = Duration::from_secs(5);
 
+/// How long an event that comes late is held back, at most.
+const LATE: Duration = Duration::from_secs(3);
+
 /// What a reflector needs besides its cache.
 #[derive(Clone)]
 pub(crate) struct Feed {
@@ -219,7 +222,7 @@ impl Reflector {
                         self.state().progress().held_back = 0;
                         return End::Relist;
                     }
-                    Some(Ok(event)) => match self.feed.faults.delay(&self.state().kind) {
+                    Some(Ok(event)) => match self.delay() {
                         None if held.is_empty() => {
                             let again = self.strikes(Trouble::RepeatedEvents).map(|_| event.clone());
                             for event in [Some(event), again].into_iter().flatten() {
@@ -271,8 +274,17 @@ impl Reflector {
         }
     }
 
+    /// Each cache has draws of its own, also where two are of one kind: which of them asks first is up to the scheduler.
     fn strikes(&self, trouble: Trouble) -> Option<windlass_random::Generator> {
-        self.feed.faults.strikes(trouble, &[&self.state().kind.to_string()])
+        let state = self.state();
+        self.feed.faults.strikes(trouble, &[&state.kind.to_string(), state.reader])
+    }
+
+    /// How long an event is held back.
+    fn delay(&self) -> Option<Duration> {
+        let late = self.strikes(Trouble::LateEvents).map(|mut random| up_to(&mut random, LATE));
+        let state = self.state();
+        late.or_else(|| self.feed.faults.delay(&[&state.kind.to_string(), state.reader]))
     }
 
     fn failed(&self, error: &kube::Error, what: &str) {

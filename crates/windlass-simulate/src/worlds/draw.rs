@@ -107,18 +107,6 @@ struct Draw {
     has_updater: bool,
 }
 
-/// Late events are left out: two caches of one kind share their draws, so that a tale with them is not told twice alike.
-const TROUBLES: [Trouble; 8] = [
-    Trouble::LostEvents,
-    Trouble::RepeatedEvents,
-    Trouble::StaleLists,
-    Trouble::Conflicts,
-    Trouble::FailedWrites,
-    Trouble::LostAnswers,
-    Trouble::FailedReads,
-    Trouble::SlowReads,
-];
-
 const HOOKS: [&str; 6] = [
     "BeforeClusterUpgrade",
     "BeforeControlPlaneUpgrade",
@@ -311,7 +299,7 @@ impl Draw {
                 format!("clock {way} {seconds}s")
             }
             _ => {
-                let trouble = TROUBLES[self.random.usize(0..TROUBLES.len())];
+                let trouble = Trouble::ALL[self.random.usize(0..Trouble::ALL.len())];
                 // A disk that is full lets nothing pass.
                 let full = trouble == Trouble::FailedWrites && self.chance(50);
                 let percent = if full { 100 } else { self.random.u32(5..=60) };
