@@ -2,6 +2,7 @@
 
 mod acceptance;
 mod figures;
+mod real;
 mod run;
 mod tools;
 
@@ -21,6 +22,8 @@ usage: cargo xtask TASK
           windlass up is killed 50 times while 20 clusters are upgraded and others write; part of accept
   worlds [--runs N] [--seed S] [--minutes M]
           plays random worlds with everything that can go wrong, and shortens the story of each finding; 1 000 from seed 0
+  real [NAME...]
+          a kube-apiserver with etcd, built from their modules the first time, and everything that is tested on it
   picture docs/demo.svg, from a real run of windlass demo
   accept  what takes long: kills, and the acceptance checks beside the checkout (says how many are left out)
   bless   rewrites the expected output of scenarios, stories and snapshots: review the diff
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         ["kills"] => kills(None),
         ["kills", "--binary", file] => kills(Some(file)),
         ["worlds", rest @ ..] => worlds(rest),
+        ["real", names @ ..] => real::run(names),
         ["picture"] => picture(),
         ["bless"] => bless(),
         ["accept"] => accept(),

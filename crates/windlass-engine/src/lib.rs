@@ -19,6 +19,7 @@ pub mod machine_pool;
 pub mod machine_set;
 pub mod pause;
 pub mod pending_hooks;
+pub mod readiness;
 pub mod rollout;
 pub mod steer;
 pub mod topology;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use http::{Method, Request};
+use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
@@ -17,6 +17,8 @@ pub struct WouldWrite {
     pub verb: &'static str,
     /// Path of the object, or of its kind if it would be created.
     pub path: String,
+    /// Whether the object is not there yet, as far as the server says so.
+    pub is_new: bool,
     /// What would be sent; nothing for deletions.
     pub body: Value,
 }
@@ -35,27 +37,32 @@ pub fn dry_run(client: Client, tell: impl Fn(WouldWrite) + Send + Sync + 'static
             }
             let (mut parts, body) = request.into_parts();
             let body = body.collect().await?.to_bytes();
-            let would = WouldWrite {
+            let mut would = WouldWrite {
                 verb: verb(&parts.method, parts.headers.get(http::header::CONTENT_TYPE)),
                 path: parts.uri.path().to_owned(),
+                is_new: false,
                 body: match parts.method {
                     Method::DELETE => Value::Null,
                     _ => serde_json::from_slice(&body).unwrap_or_default(),
                 },
+            };
+            let answer = if parts.method == Method::DELETE {
+                // Options in the body of a deletion hide the query: what is there now is answered instead.
+                let get =
+                    Request::get(parts.uri.path()).body(Body::empty()).map_err(kube::Error::HttpError)?;
+                client.send(get).await
+            } else {
+                parts.uri = with_dry_run(&parts.uri).map_err(kube::Error::HttpError)?;
+                let answer = client.send(Request::from_parts(parts, Body::from(body.to_vec()))).await;
+                would.is_new = answer.as_ref().is_ok_and(|answer| answer.status() == StatusCode::CREATED);
+                answer
             };
             let is_event = would.path.split('/').any(|part| part == "events");
             let once = format!("{} {} {}", would.verb, would.path, would.body);
             if !is_event && told.lock().unwrap_or_else(PoisonError::into_inner).insert(once) {
                 tell(would);
             }
-            if parts.method == Method::DELETE {
-                // Options in the body of a deletion hide the query: what is there now is answered instead.
-                let get =
-                    Request::get(parts.uri.path()).body(Body::empty()).map_err(kube::Error::HttpError)?;
-                return client.send(get).await;
-            }
-            parts.uri = with_dry_run(&parts.uri).map_err(kube::Error::HttpError)?;
-            client.send(Request::from_parts(parts, Body::from(body.to_vec()))).await
+            answer
         }
     });
     Client::new(service, namespace)

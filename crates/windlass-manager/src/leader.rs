@@ -1,14 +1,17 @@
 //! Leader election: of several processes, the one that holds a Lease acts.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::select_all;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, ResourceExt};
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 use windlass_runtime::describe_error;
 
@@ -65,6 +68,17 @@ enum Action {
     Wait,
 }
 
+/// What became of a write of a Lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    /// It is ours.
+    Yes,
+    /// It has changed since it was read, or was created by another process.
+    Conflict,
+    /// It is gone, or its Namespace is not there.
+    NotFound,
+}
+
 fn decide(seen: Option<&Seen>, identity: &str, lease: Duration, now: Instant) -> Action {
     match seen {
         None => Action::Create,
@@ -98,12 +112,33 @@ impl Standing {
     }
 }
 
+/// Takes all of these Leases, says when it has them, and keeps them; returns when it cannot be sure of one any more.
+pub(crate) async fn hold_all(candidates: &mut [Candidate], has_all: &Notify) {
+    let missing = AtomicUsize::new(candidates.len());
+    if candidates.is_empty() {
+        has_all.notify_one();
+        return std::future::pending().await;
+    }
+    let each = candidates.iter_mut().map(|candidate| {
+        Box::pin(async {
+            candidate.lead().await;
+            if missing.fetch_sub(1, Ordering::Relaxed) == 1 {
+                has_all.notify_one();
+            }
+            candidate.keep().await;
+        })
+    });
+    select_all(each).await;
+}
+
 /// Takes part in an election.
 pub struct Candidate {
     client: Client,
     api: Api<Lease>,
     options: LeaderOptions,
     seen: Option<Seen>,
+    /// The Lease as this process wrote it last, if nothing says that it has changed since: renewing it is one request.
+    held: Option<Lease>,
     standing: Standing,
 }
 
@@ -112,7 +147,7 @@ impl Candidate {
     pub fn new(client: Client, options: LeaderOptions) -> Self {
         let api = Api::namespaced(client.clone(), &options.namespace);
         let standing = Standing(Arc::new(Mutex::new(Err("the Lease was not read yet".to_owned()))));
-        Self { client, api, options, seen: None, standing }
+        Self { client, api, options, seen: None, held: None, standing }
     }
 
     /// Whether it can take part.
@@ -133,10 +168,16 @@ impl Candidate {
 
     /// Waits until it leads.
     pub async fn lead(&mut self) {
+        let mut waits_for = String::new();
         loop {
             if self.attempt().await {
                 tracing::info!(identity = %self.options.identity, lease = %self.options.name, "leading");
                 return;
+            }
+            let holder = self.seen.as_ref().map_or("", |seen| &seen.holder);
+            if holder != waits_for {
+                tracing::info!(lease = %self.options.name, holder, "waiting for a Lease that another process holds");
+                holder.clone_into(&mut waits_for);
             }
             sleep(self.options.retry).await;
         }
@@ -182,33 +223,47 @@ impl Candidate {
     }
 
     async fn try_once(&mut self) -> Result<bool, String> {
+        if let Some(held) = self.held.take() {
+            match self.write(held, Action::Renew).await? {
+                Written::Yes => return Ok(true),
+                // What another process made of it is read below.
+                Written::Conflict | Written::NotFound => {}
+            }
+        }
         let found = self.api.get_opt(&self.options.name).await;
         let found = found.map_err(|error| format!("the Lease cannot be read: {}", describe_error(&error)))?;
         self.look(found.as_ref());
         let action = decide(self.seen.as_ref(), &self.options.identity, self.options.lease, Instant::now());
-        let written = match (action, found) {
-            (Action::Wait, _) => return Ok(false),
-            (Action::Renew | Action::Take, Some(mut lease)) => {
-                lease.spec = Some(self.spec(lease.spec.as_ref(), action == Action::Take));
-                // With the version that was read: of two that try at once, one conflicts.
-                self.api.replace(&self.options.name, &PostParams::default(), &lease).await
-            }
-            _ => {
-                let metadata = ObjectMeta { name: Some(self.options.name.clone()), ..ObjectMeta::default() };
-                let lease = Lease { metadata, spec: Some(self.spec(None, true)) };
-                self.api.create(&PostParams::default(), &lease).await
-            }
+        let lease = match action {
+            Action::Wait => return Ok(false),
+            Action::Create | Action::Renew | Action::Take => found.unwrap_or_default(),
+        };
+        match self.write(lease, action).await? {
+            Written::Yes => Ok(true),
+            // Another process was faster, with this Lease or the Namespace.
+            Written::Conflict => Ok(false),
+            Written::NotFound if action == Action::Create => self.create_namespace().await.map(|()| false),
+            Written::NotFound => Ok(false),
+        }
+    }
+
+    /// Writes the Lease on condition that it is still as it was read: of two that try at once, one conflicts.
+    async fn write(&mut self, mut lease: Lease, action: Action) -> Result<Written, String> {
+        lease.spec = Some(self.spec(lease.spec.as_ref(), action != Action::Renew));
+        let written = if action == Action::Create {
+            lease.metadata.name = Some(self.options.name.clone());
+            self.api.create(&PostParams::default(), &lease).await
+        } else {
+            self.api.replace(&self.options.name, &PostParams::default(), &lease).await
         };
         match written {
             Ok(lease) => {
                 self.look(Some(&lease));
-                Ok(true)
+                self.held = Some(lease);
+                Ok(Written::Yes)
             }
-            // Another process was faster, with this Lease or the Namespace.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
-            Err(kube::Error::Api(status)) if status.code == 404 && action == Action::Create => {
-                self.create_namespace().await.map(|()| false)
-            }
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Written::Conflict),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Written::NotFound),
             Err(error) => Err(format!("the Lease cannot be written: {}", describe_error(&error))),
         }
     }
@@ -317,6 +372,61 @@ mod tests {
         assert!(begun.elapsed() < Duration::from_secs(1), "a lease that was given back is taken at once");
         let lease: Api<Lease> = Api::default_namespaced(client.clone());
         assert_eq!(lease.get("windlass").await.unwrap().spec.unwrap().lease_transitions, Some(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_renewed_by_one_request() {
+        let server = ApiServer::start(Store::in_memory(History::default()), Options::new()).await.unwrap();
+        let (service, asked) = (server.service(), Arc::new(AtomicUsize::new(0)));
+        let count = Arc::clone(&asked);
+        let counting = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            count.fetch_add(1, Ordering::Relaxed);
+            tower::ServiceExt::oneshot(service.clone(), request)
+        });
+        let client = Client::new(counting, "default");
+        let mut leader = Candidate::new(client, LeaderOptions::new("default", "windlass", "me"));
+        leader.lead().await;
+        assert_eq!(asked.swap(0, Ordering::Relaxed), 2, "it is looked for, and created");
+        let _ = tokio::time::timeout(Duration::from_secs(21), leader.keep()).await;
+        assert_eq!(asked.swap(0, Ordering::Relaxed), 10, "every two seconds");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_leases_are_held_or_none_counts() {
+        let server = ApiServer::start(Store::in_memory(History::default()), Options::new()).await.unwrap();
+        let client = Client::new(server.service(), "default");
+        let candidate =
+            |lease: &str, name: &str| Candidate::new(client.clone(), LeaderOptions::new("default", lease, name));
+        let mut upstream = candidate("theirs", "upstream");
+        upstream.lead().await;
+        let mut ours = [candidate("windlass", "me"), candidate("theirs", "me")];
+        let has_all = Notify::new();
+        let begun = Instant::now();
+        let (waited, held) = tokio::join!(
+            async {
+                has_all.notified().await;
+                begun.elapsed()
+            },
+            async {
+                tokio::select! {
+                    // Upstream stops after a minute, and its Lease runs out.
+                    () = async {
+                        let _ = tokio::time::timeout(Duration::from_mins(1), upstream.keep()).await;
+                        // Later it is started again, and waits.
+                        tokio::time::sleep(Duration::from_mins(1)).await;
+                        assert!(!upstream.attempt().await);
+                        // Somebody takes it away by force.
+                        let leases: Api<Lease> = Api::default_namespaced(client.clone());
+                        leases.delete("theirs", &kube::api::DeleteParams::default()).await.unwrap();
+                        upstream.lead().await;
+                        std::future::pending().await
+                    } => unreachable!(),
+                    () = hold_all(&mut ours, &has_all) => begun.elapsed(),
+                }
+            }
+        );
+        assert!(waited >= Duration::from_secs(70) && waited < Duration::from_secs(80), "{waited:?}");
+        assert!(held >= Duration::from_secs(120) && held < Duration::from_secs(130), "{held:?}");
     }
 
     #[tokio::test(start_paused = true)]

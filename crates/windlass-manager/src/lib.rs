@@ -4,8 +4,10 @@
 //! - [`EmbeddedAdmission`] is who has a say in what the embedded API stores
 //! - [`Embedded`] is the API in this process: data directory, credentials, listener
 //! - [`Up`] is all of it, in one process; [`run`] the same controllers on any other API
+//! - [`read_management`] reads what a check looks at before that
 
 mod admission;
+mod check;
 mod controllers;
 mod crds;
 mod diagnostics;
@@ -19,6 +21,7 @@ mod up;
 mod webhooks;
 
 pub use admission::EmbeddedAdmission;
+pub use check::{CheckError, read_management, would_write, write_findings};
 pub use controllers::Plane;
 pub use crds::{InstallError, install};
 pub use diagnostics::{Diagnostics, serve_diagnostics};

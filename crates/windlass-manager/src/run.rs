@@ -7,14 +7,16 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use kube::Client;
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use windlass_engine::features::Features;
 use windlass_hooks::HookClient;
-use windlass_runtime::{Manager, Options, describe_error};
+use windlass_inmemory::Provider;
+use windlass_runtime::{Clock, Manager, Options, describe_error};
 
 use crate::controllers::{Plane, hook_client};
 use crate::diagnostics::{Diagnostics, serve_diagnostics};
-use crate::leader::{Candidate, LeaderOptions, Standing};
+use crate::leader::{Candidate, LeaderOptions, Standing, hold_all};
 use crate::metrics::PlaneMetrics;
 use crate::selection::Selection;
 use crate::webhooks::{CertificateFiles, WebhookError, serve_webhooks};
@@ -30,8 +32,12 @@ pub struct RunOptions {
     pub controllers: Selection,
     /// Which features are on.
     pub features: Features,
+    /// Whether the in-memory provider runs here too, for trying things out.
+    pub has_dev_provider: bool,
     /// How one of several processes is elected; left out, this one acts.
     pub leader: Option<LeaderOptions>,
+    /// Leases of other programs that must be held too, so that their controllers rest.
+    pub held_leases: Vec<LeaderOptions>,
     /// Where `/healthz`, `/readyz` and `/metrics` are answered.
     pub diagnostics: Option<SocketAddr>,
     /// Where webhooks are answered, and with which certificate.
@@ -158,22 +164,21 @@ fn run_until<'a>(
             }
         }
         told(Told::Ready);
-        if let Some(candidate) = &mut candidate {
-            tokio::select! {
-                () = &mut stop => return Ok(Ended::Stopped),
-                () = candidate.lead() => {}
-            }
+        let mut candidates: Vec<Candidate> = candidate.into_iter().collect();
+        candidates.extend(options.held_leases.into_iter().map(|lease| Candidate::new(client.clone(), lease)));
+        let has_all = Notify::new();
+        let mut held = Box::pin(hold_all(&mut candidates, &has_all));
+        tokio::select! {
+            () = &mut stop => return Ok(Ended::Stopped),
+            () = &mut held => return Err(RunError::LeaseLost),
+            () = has_all.notified() => {}
         }
         told(Told::Leads);
-        let plane = Plane { client, hooks, provider: None, features: options.features };
+        // Its draws depend on names and the seed, so that they are the same in the next process that leads.
+        let provider = options.has_dev_provider.then(|| Provider::new(Clock::real(), 1));
+        let plane = Plane { client, hooks, provider, features: options.features };
         plane.register_selected(&manager, &options.controllers);
         let mut running = manager.start();
-        let keep = async {
-            match &mut candidate {
-                Some(candidate) => candidate.keep().await,
-                None => std::future::pending().await,
-            }
-        };
         let idle = async {
             match options.once {
                 true => drop(manager.idle().await),
@@ -183,7 +188,7 @@ fn run_until<'a>(
         let outcome = tokio::select! {
             () = &mut stop => Ok(Ended::Stopped),
             () = idle => Ok(Ended::Idle),
-            () = keep => Err(RunError::LeaseLost),
+            () = &mut held => Err(RunError::LeaseLost),
             _ = running.ended() => return Err(RunError::Ended),
         };
         if outcome.is_err() {
@@ -192,7 +197,8 @@ fn run_until<'a>(
             return outcome;
         }
         running.stop(DRAIN).await;
-        if let Some(candidate) = &mut candidate {
+        drop(held);
+        for candidate in &mut candidates {
             candidate.resign().await;
         }
         outcome

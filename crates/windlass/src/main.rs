@@ -1,6 +1,7 @@
 //! The `windlass` command: reads arguments, calls the libraries, prints.
 
 mod backup;
+mod check;
 mod crds;
 mod credentials;
 mod demo;
@@ -44,6 +45,7 @@ enum Command {
     Demo(demo::DemoCommand),
     Up(Box<up::UpCommand>),
     Run(Box<run::RunCommand>),
+    Check(check::CheckCommand),
     Plan(Box<plan::PlanCommand>),
     Simulate(simulate::SimulateCommand),
     Describe(describe::DescribeCommand),
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Command::Demo(command) => runtime::on_all_cores(demo::run(command)),
         Command::Up(command) => runtime::on_all_cores(up::run(*command)),
         Command::Run(command) => runtime::on_all_cores(run::run(*command)),
+        Command::Check(command) => runtime::on_one_thread(check::run(command)),
         Command::Plan(command) => plan::run(*command),
         Command::Simulate(command) => simulate::run(command),
         Command::Describe(command) => runtime::on_one_thread(describe::run(command)),

@@ -29,6 +29,7 @@ run elsewhere, such as upstream's, are left out with --controllers. deploy/ has 
 Examples:
   windlass run --kubeconfig ~/.kube/config --dry-run
   windlass run --kubeconfig kubeconfig --controllers topology,extensionconfig
+  windlass run --kubeconfig ~/.kube/config --dev-provider
   windlass run --metrics-listen 0.0.0.0:8080 --webhook-listen 0.0.0.0:9443 --tls-cert tls.crt --tls-key tls.key")]
 pub(crate) struct RunCommand {
     /// Kubeconfig of the API; left out, KUBECONFIG, ~/.kube/config, or the cluster that this runs in
@@ -47,6 +48,10 @@ pub(crate) struct RunCommand {
         allow_hyphen_values = true
     )]
     controllers: Vec<String>,
+    /// Run the in-memory provider too: machines that exist in this process alone, to try things out on a management
+    /// cluster that has no infrastructure
+    #[arg(long, env = "WINDLASS_DEV_PROVIDER", value_parser = FalseyValueParser::new())]
+    dev_provider: bool,
     /// Act without holding the Lease: only if there is no other process
     #[arg(long, env = "WINDLASS_NO_LEADER_ELECTION", value_parser = FalseyValueParser::new())]
     no_leader_election: bool,
@@ -60,6 +65,10 @@ pub(crate) struct RunCommand {
     #[arg(long, value_name = "SECONDS", env = "WINDLASS_LEASE_SECONDS", default_value_t = 15,
         value_parser = clap::value_parser!(u64).range(3..=3600))]
     lease_seconds: u64,
+    /// Lease of another program that must be held before anything is done, so that its controllers rest while its webhooks
+    /// go on; may be given more than once
+    #[arg(long, value_name = "NAMESPACE/NAME", conflicts_with_all = ["no_leader_election", "dry_run"], value_parser = lease_name)]
+    hold_lease: Vec<(String, String)>,
     /// What this process calls itself in the Lease; left out, the name of the host and a number
     #[arg(long, value_name = "NAME", env = "WINDLASS_IDENTITY")]
     identity: Option<String>,
@@ -97,11 +106,21 @@ pub(crate) async fn run(command: RunCommand) -> Result<(), Failure> {
     if command.dry_run {
         client = dry_run(client, told);
     }
+    let leader = leader(&command);
     let options = RunOptions {
         client,
         controllers,
         features: command.feature_gates,
-        leader: (!command.no_leader_election && !command.dry_run).then(|| leader(&command)),
+        has_dev_provider: command.dev_provider,
+        held_leases: command
+            .hold_lease
+            .iter()
+            .map(|(namespace, name)| {
+                let (namespace, name) = (namespace.clone(), name.clone());
+                LeaderOptions { namespace, name, ..leader.clone() }
+            })
+            .collect(),
+        leader: (!command.no_leader_election && !command.dry_run).then_some(leader),
         diagnostics: command.metrics_listen,
         webhooks: command
             .webhook_listen
@@ -143,6 +162,12 @@ fn leader(command: &RunCommand) -> LeaderOptions {
     }
 }
 
+fn lease_name(text: &str) -> Result<(String, String), String> {
+    let (namespace, name) = text.split_once('/').filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty())
+        .ok_or("a namespace, a slash and a name are needed, as in capi-system/controller-leader-election-capi")?;
+    Ok((namespace.to_owned(), name.to_owned()))
+}
+
 fn listening(at: Listening) {
     if let Some(address) = at.diagnostics {
         say(&format!("Metrics: http://{address}/metrics"));
@@ -160,7 +185,7 @@ fn how_far(told: Told) {
 }
 
 fn told(write: WouldWrite) {
-    let WouldWrite { verb, path, body } = write;
+    let WouldWrite { verb, path, body, .. } = write;
     match body {
         serde_json::Value::Null => say(&format!("would {verb} {path}")),
         body => say(&format!("would {verb} {path}\n  {body}")),

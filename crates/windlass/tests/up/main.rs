@@ -8,6 +8,7 @@
 
 #[path = "../apply/mod.rs"]
 mod apply;
+mod check;
 mod kills;
 mod kubectl;
 mod load;

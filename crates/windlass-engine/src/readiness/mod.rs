@@ -1,0 +1,141 @@
+//! Whether Windlass can run on a management cluster: what is installed there, what it would take over, and what stands in the
+//! way. Everything is read from objects that anybody may `get` and `list`; nothing here decides anything for a controller.
+
+mod clusters;
+mod kinds;
+mod managers;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde::Serialize;
+use serde_json::Value;
+
+pub use clusters::ClusterState;
+pub use kinds::InstalledKind;
+pub use managers::{Component, Holder};
+
+/// What was read of a management cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Management {
+    /// CRDs of Cluster API's groups.
+    pub crds: Vec<CustomResourceDefinition>,
+    /// All Leases.
+    pub leases: Vec<Lease>,
+    /// Services that webhooks and conversions of Cluster API's kinds are sent to.
+    pub services: Vec<CalledService>,
+    /// Objects by their kind, as the API shows them in its newest version.
+    pub objects: Objects,
+}
+
+/// The objects that findings are about.
+#[derive(Clone, Debug, Default)]
+pub struct Objects {
+    /// Clusters.
+    pub clusters: Vec<Value>,
+    /// Machines.
+    pub machines: Vec<Value>,
+    /// MachinePools.
+    pub machine_pools: Vec<Value>,
+    /// ExtensionConfigs.
+    pub extension_configs: Vec<Value>,
+}
+
+/// A Service that the API server calls before it writes or converts an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CalledService {
+    /// What names it, such as `ValidatingWebhookConfiguration capi-validating-webhook-configuration`.
+    pub called_by: String,
+    /// Namespace of the Service.
+    pub namespace: String,
+    /// Name of the Service.
+    pub name: String,
+    /// Whether a Pod stands behind it, if that could be read.
+    pub has_endpoints: Option<bool>,
+}
+
+/// How much a finding weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Worth knowing.
+    Note,
+    /// Something will not work, or not as it did before.
+    Warning,
+    /// Windlass must not run like this.
+    Blocks,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Blocks => "blocks",
+        })
+    }
+}
+
+/// Something that a user should know before Windlass runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How much it weighs.
+    pub level: Level,
+    /// The object it is about, such as `Cluster team-a/prod`.
+    pub about: String,
+    /// What was found, with its evidence.
+    pub what: String,
+    /// What to do; empty if nothing has to be done.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub remedy: String,
+}
+
+impl Finding {
+    fn new(level: Level, about: impl Into<String>, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { level, about: about.into(), what: what.into(), remedy: remedy.into() }
+    }
+}
+
+/// Everything that was found out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Kinds of Cluster API, by group and kind.
+    pub kinds: Vec<InstalledKind>,
+    /// Programs that reconcile them, and whether they run.
+    pub components: Vec<Component>,
+    /// Clusters that would be taken over.
+    pub clusters: Vec<ClusterState>,
+    /// Findings, the heaviest first.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    /// The heaviest level among the findings.
+    pub fn worst(&self) -> Option<Level> {
+        self.findings.iter().map(|finding| finding.level).max()
+    }
+
+    /// Adds findings, and keeps the order.
+    pub fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        self.findings.extend(findings);
+        self.findings.sort_by(|a, b| b.level.cmp(&a.level).then_with(|| a.about.cmp(&b.about)));
+    }
+}
+
+/// Looks at everything that was read.
+pub fn assess(management: &Management, now: Timestamp) -> Report {
+    let kinds = kinds::installed(&management.crds);
+    let components = managers::components(&management.leases, now);
+    let clusters = clusters::states(&management.objects);
+    let mut report = Report { kinds, components, clusters, findings: Vec::new() };
+    let mut findings = kinds::findings(&management.crds);
+    findings.extend(managers::findings(&report.components, &management.services));
+    findings.extend(clusters::findings(&management.objects));
+    report.add(findings);
+    report
+}

@@ -1,0 +1,344 @@
+//! A kube-apiserver with etcd and kube-controller-manager, as processes of the test, on loopback.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use windlass_extension::DevelopmentCertificate;
+
+const ADMIN_TOKEN: &str = "the-administrator-of-a-test";
+
+/// Where `cargo xtask real` put something.
+pub(crate) fn given(variable: &str) -> PathBuf {
+    let path = std::env::var_os(variable).map(PathBuf::from);
+    path.unwrap_or_else(|| panic!("{variable} is not set: these tests are run by cargo xtask real"))
+}
+
+/// A process that ends with the test, by its id.
+struct Component {
+    name: &'static str,
+    child: Child,
+}
+
+impl Component {
+    fn start(name: &'static str, directory: &Path, arguments: &[String]) -> Self {
+        let log = File::options().create(true).append(true).open(directory.join(format!("{name}.log"))).unwrap();
+        let child = Command::new(given("WINDLASS_REAL_BIN").join(name))
+            .args(arguments)
+            .current_dir(directory)
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
+        Self { name, child }
+    }
+
+    fn end(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Component {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A management cluster: an API, where it keeps its data, and what collects garbage in it.
+pub(crate) struct RealCluster {
+    // Ended in this order.
+    _manager: Component,
+    api: Component,
+    _etcd: Component,
+    etcd_url: String,
+    address: String,
+    directory: tempfile::TempDir,
+}
+
+impl RealCluster {
+    /// Starts all of it, and waits until the API is ready.
+    pub(crate) async fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path();
+        let (client, peer, secure) = (free_port(), free_port(), free_port());
+        let etcd_url = format!("http://127.0.0.1:{client}");
+        let etcd = Component::start("etcd", path, &etcd_arguments(&etcd_url, peer));
+        let certificate = DevelopmentCertificate::generate(["127.0.0.1", "localhost"]).unwrap();
+        for (file, text) in [
+            ("tls.crt", certificate.certificate_pem()),
+            ("tls.key", certificate.key_pem()),
+            ("ca.crt", certificate.ca_pem()),
+            ("tokens.csv", &format!("{ADMIN_TOKEN},admin,admin,\"system:masters\"\n")),
+            ("audit.yaml", AUDIT_POLICY),
+        ] {
+            std::fs::write(path.join(file), text).unwrap();
+        }
+        let address = format!("127.0.0.1:{secure}");
+        std::fs::write(path.join("admin.kubeconfig"), kubeconfig(&address, path, ADMIN_TOKEN)).unwrap();
+        let api = Component::start("kube-apiserver", path, &api_arguments(&etcd_url, secure));
+        let mut cluster = Self {
+            // Asks until the API answers.
+            _manager: Component::start("kube-controller-manager", path, &manager_arguments()),
+            api,
+            _etcd: etcd,
+            etcd_url,
+            address,
+            directory,
+        };
+        cluster.ready().await;
+        cluster
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A client that may do everything.
+    pub(crate) async fn admin(&self) -> Client {
+        client_of(&self.directory.path().join("admin.kubeconfig")).await
+    }
+
+    /// Writes a kubeconfig with a token, and returns its name.
+    pub(crate) fn write_kubeconfig(&self, name: &str, token: &str) -> PathBuf {
+        let file = self.directory.path().join(name);
+        std::fs::write(&file, kubeconfig(&self.address, self.directory.path(), token)).unwrap();
+        file
+    }
+
+    /// Kills the API server, and starts it again on the same data.
+    pub(crate) async fn restart_api(&mut self) {
+        self.api.end();
+        let secure = self.address.rsplit(':').next().unwrap().parse().unwrap();
+        self.api =
+            Component::start("kube-apiserver", self.directory.path(), &api_arguments(&self.etcd_url, secure));
+        self.ready().await;
+    }
+
+    /// Forgets all of the history of etcd up to now, as an API server does every few minutes.
+    pub(crate) fn compact(&self) -> u64 {
+        // Any key: the header of an answer says the current revision.
+        let range = self.ask_etcd("/v3/kv/range", &json!({"key": "YQ=="}));
+        let revision: u64 = range["header"]["revision"].as_str().unwrap().parse().unwrap();
+        let done = self.ask_etcd("/v3/kv/compaction", &json!({"revision": revision.to_string(), "physical": true}));
+        assert!(done["header"].is_object(), "{done}");
+        revision
+    }
+
+    fn ask_etcd(&self, path: &str, body: &Value) -> Value {
+        let host = self.etcd_url.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(host).unwrap();
+        let body = body.to_string();
+        let length = body.len();
+        write!(stream, "POST {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+    }
+
+    async fn ready(&mut self) {
+        let begun = Instant::now();
+        loop {
+            let asked = http::Request::get("/readyz").body(Vec::new()).unwrap();
+            match self.admin().await.request_text(asked).await {
+                Ok(_) => return,
+                Err(error) if begun.elapsed() > Duration::from_mins(2) => {
+                    panic!("the API is not ready: {error}\n{}", self.log_of(self.api.name))
+                }
+                Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
+            }
+        }
+    }
+
+    /// The end of what a component logged.
+    fn log_of(&self, name: &str) -> String {
+        let text = std::fs::read_to_string(self.directory.path().join(format!("{name}.log"))).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(15)..].join("\n")
+    }
+
+    /// The requests of a user since the beginning, as the API server itself saw them.
+    pub(crate) fn requests_of(&self, user: &str) -> Vec<Asked> {
+        let file = File::open(self.directory.path().join("audit.log")).unwrap();
+        let events = BufReader::new(file).lines().map(Result::unwrap);
+        // The last line may be half written.
+        let events = events.filter_map(|line| serde_json::from_str::<Value>(&line).ok());
+        events.filter(|event| event["user"]["username"] == user).map(|event| Asked::of(&event)).collect()
+    }
+}
+
+/// A request, as the API server saw it.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) verb: String,
+    pub(crate) resource: String,
+    pub(crate) code: u64,
+    pub(crate) user_agent: String,
+    pub(crate) uri: String,
+}
+
+impl Asked {
+    fn of(event: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let reference = &event["objectRef"];
+        let resource = match reference["subresource"].as_str() {
+            Some(subresource) => format!("{}/{subresource}", text(&reference["resource"])),
+            None => text(&reference["resource"]),
+        };
+        Self {
+            verb: text(&event["verb"]),
+            resource,
+            code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
+            user_agent: text(&event["userAgent"]),
+            uri: text(&event["requestURI"]),
+        }
+    }
+
+    /// For people: what was asked, and what the answer was.
+    pub(crate) fn line(&self) -> String {
+        format!("{} {} ({}): {}", self.verb, self.uri, self.user_agent, self.code)
+    }
+
+    pub(crate) fn is_write(&self) -> bool {
+        ["create", "update", "patch", "delete"].contains(&self.verb.as_str())
+    }
+}
+
+/// How many requests of each verb and resource there are.
+pub(crate) fn counted(requests: &[Asked]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for request in requests {
+        *counts.entry(format!("{} {}", request.verb, request.resource)).or_default() += 1;
+    }
+    counts
+}
+
+pub(crate) async fn client_of(kubeconfig: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    Client::try_from(config).unwrap()
+}
+
+/// Everything that is asked, once it is answered, without bodies.
+const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules: [{level: Metadata}]
+";
+
+fn kubeconfig(address: &str, directory: &Path, token: &str) -> String {
+    let ca = directory.join("ca.crt");
+    json!({"apiVersion": "v1", "kind": "Config", "current-context": "real",
+        "clusters": [{"name": "real",
+            "cluster": {"server": format!("https://{address}"), "certificate-authority": ca}}],
+        "users": [{"name": "user", "user": {"token": token}}],
+        "contexts": [{"name": "real", "context": {"cluster": "real", "user": "user", "namespace": "default"}}]})
+    .to_string()
+}
+
+fn etcd_arguments(url: &str, peer: u16) -> Vec<String> {
+    let peer = format!("http://127.0.0.1:{peer}");
+    vec![
+        "--data-dir=etcd".to_owned(),
+        "--log-level=error".to_owned(),
+        format!("--listen-client-urls={url}"),
+        format!("--advertise-client-urls={url}"),
+        format!("--listen-peer-urls={peer}"),
+        format!("--initial-advertise-peer-urls={peer}"),
+        format!("--initial-cluster=default={peer}"),
+    ]
+}
+
+fn api_arguments(etcd: &str, port: u16) -> Vec<String> {
+    let fixed = [
+        "--bind-address=127.0.0.1",
+        "--tls-cert-file=tls.crt",
+        "--tls-private-key-file=tls.key",
+        "--token-auth-file=tokens.csv",
+        "--authorization-mode=RBAC",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        "--service-account-key-file=tls.key",
+        "--service-account-signing-key-file=tls.key",
+        "--service-cluster-ip-range=10.96.0.0/24",
+        "--endpoint-reconciler-type=none",
+        // The strictest that management clusters have: setting an owner that blocks needs rights on the owner.
+        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+        "--audit-policy-file=audit.yaml",
+        "--audit-log-path=audit.log",
+        "--audit-log-mode=blocking",
+        "--v=1",
+    ];
+    let mut arguments: Vec<String> = fixed.into_iter().map(str::to_owned).collect();
+    arguments.extend([format!("--etcd-servers={etcd}"), format!("--secure-port={port}")]);
+    arguments
+}
+
+fn manager_arguments() -> Vec<String> {
+    let fixed = [
+        "--kubeconfig=admin.kubeconfig",
+        "--leader-elect=false",
+        "--bind-address=127.0.0.1",
+        "--secure-port=0",
+        "--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller,clusterrole-aggregation-controller",
+    ];
+    fixed.into_iter().map(str::to_owned).collect()
+}
+
+/// A port that is free now.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A `windlass` that says on its standard output how far it is.
+pub(crate) struct Windlass {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Windlass {
+    pub(crate) fn start(directory: &Path, arguments: &[&str]) -> Self {
+        let log = File::options().create(true).append(true).open(directory.join("windlass.log")).unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_windlass"))
+            .args(arguments)
+            .current_dir(directory)
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// Waits for a line that begins so, and returns the rest of it.
+    pub(crate) fn says(&mut self, beginning: &str) -> String {
+        for line in self.lines.by_ref() {
+            if let Some(rest) = line.unwrap().strip_prefix(beginning) {
+                return rest.to_owned();
+            }
+        }
+        panic!("it ended before it said {beginning:?}");
+    }
+
+    /// Kills it where it stands.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Windlass {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

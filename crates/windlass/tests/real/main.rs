@@ -1,0 +1,137 @@
+//! Windlass on a real kube-apiserver, with the manifests of `deploy/` and the rights that they give. `cargo xtask real` builds
+//! the components and runs these tests; `cargo test` leaves them out.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a failing helper fails the test")]
+#![expect(clippy::print_stdout, reason = "figures are what the run is for")]
+
+#[path = "../apply/mod.rs"]
+mod apply;
+mod components;
+mod management;
+
+use std::time::{Duration, Instant};
+
+use kube::api::{Api, DeleteParams, ListParams};
+use windlass_api::cluster::{Cluster, Machine};
+
+use components::counted;
+use management::{ACCOUNT, Crds, Machines, Management};
+
+/// 3 control plane machines in 5 versions, and 2 workers in the 3 versions that the skew policy needs.
+const MACHINES: usize = 3 * 5 + 2 * 3;
+
+const CHAIN: [&str; 16] = [
+    "BeforeClusterCreate v1.29.0",
+    "AfterControlPlaneInitialized",
+    "BeforeClusterUpgrade v1.33.0",
+    "BeforeControlPlaneUpgrade v1.30.4",
+    "AfterControlPlaneUpgrade v1.30.4",
+    "BeforeControlPlaneUpgrade v1.31.2",
+    "AfterControlPlaneUpgrade v1.31.2",
+    "BeforeControlPlaneUpgrade v1.32.0",
+    "AfterControlPlaneUpgrade v1.32.0",
+    "BeforeWorkersUpgrade v1.32.0",
+    "AfterWorkersUpgrade v1.32.0",
+    "BeforeControlPlaneUpgrade v1.33.0",
+    "AfterControlPlaneUpgrade v1.33.0",
+    "BeforeWorkersUpgrade v1.33.0",
+    "AfterWorkersUpgrade v1.33.0",
+    "AfterClusterUpgrade v1.33.0",
+];
+
+/// Creation, a chained upgrade with hooks, rest and deletion, with webhooks and exactly the rights of `deploy/`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_is_created_upgraded_and_deleted() {
+    let management = Management::install(Crds::Own).await;
+    let mut windlass = management.run_with_webhooks("first");
+    windlass.says("Leading");
+    management.install_webhooks().await;
+    management.extend().await;
+    let mut machines = Machines::default();
+    management.create_quickstart(&mut machines).await;
+    let before = management.cluster.requests_of(ACCOUNT);
+
+    let begun = Instant::now();
+    management.upgrade_to("v1.33.0").await;
+    management.until_at("v1.33.0", &mut machines, |_| {}).await;
+    let took = begun.elapsed();
+    assert_eq!(management.calls(), CHAIN);
+    assert_eq!(machines.seen.len(), MACHINES, "every machine is replaced once per stop: {:?}", machines.seen);
+    let asked = management.cluster.requests_of(ACCOUNT).split_off(before.len());
+    let writes = asked.iter().filter(|request| request.is_write()).count();
+    println!("creation: {} requests", before.len());
+    println!("upgrade: {:.1} s, {} requests, {writes} of them writes", took.as_secs_f64(), asked.len());
+    for (what, count) in counted(&asked) {
+        println!("  {count:5} {what}");
+    }
+
+    management.at_rest().await;
+
+    let clusters: Api<Cluster> = Api::default_namespaced(management.admin.clone());
+    clusters.delete("quickstart", &DeleteParams::default()).await.unwrap();
+    let begun = Instant::now();
+    while clusters.get_opt("quickstart").await.unwrap().is_some() {
+        assert!(begun.elapsed() < Duration::from_mins(2), "the Cluster is still there");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let left: Api<Machine> = Api::default_namespaced(management.admin.clone());
+    assert_eq!(left.list(&ListParams::default()).await.unwrap().items.len(), 0);
+    assert_eq!(management.calls().last().map(String::as_str), Some("BeforeClusterDelete"));
+    management.rights_were_enough();
+}
+
+/// The process that leads is killed, the API server is killed, and etcd forgets its history, in the middle of an upgrade.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_done_twice_whatever_is_killed() {
+    let mut management = Management::install(Crds::Own).await;
+    let mut first = management.run("first", &[]);
+    first.says("Leading");
+    let mut second = management.run("second", &[]);
+    second.says("Ready");
+    management.extend().await;
+    let mut machines = Machines::default();
+    management.create_quickstart(&mut machines).await;
+
+    management.upgrade_to("v1.30.4").await;
+    let mut is_killed = false;
+    management
+        .until_at("v1.30.4", &mut machines, |seen| {
+            // The second new machine has just been created.
+            if seen >= 7 && !is_killed {
+                first.kill();
+                is_killed = true;
+            }
+        })
+        .await;
+    assert!(is_killed);
+    // 3 control plane machines once more; the workers go along because it is the last step.
+    assert_eq!(machines.seen.len(), 10, "{:?}", machines.seen);
+
+    let mut machines = Machines::default();
+    management.upgrade_to("v1.31.2").await;
+    management.cluster.restart_api().await;
+    let revision = management.cluster.compact();
+    management.cluster.restart_api().await;
+    println!("compacted at revision {revision}");
+    management.until_at("v1.31.2", &mut machines, |_| {}).await;
+    assert!(machines.seen.len() <= 10, "{:?}", machines.seen);
+    management.rights_were_enough();
+}
+
+/// The CRDs that Cluster API releases, instead of those of `deploy/`: nothing that Windlass writes is refused or lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn upstreams_crds_are_enough() {
+    let management = Management::install(Crds::Upstream).await;
+    let mut windlass = management.run_with_webhooks("first");
+    windlass.says("Leading");
+    management.install_webhooks().await;
+    management.extend().await;
+    let mut machines = Machines::default();
+    management.create_quickstart(&mut machines).await;
+    management.upgrade_to("v1.33.0").await;
+    management.until_at("v1.33.0", &mut machines, |_| {}).await;
+    assert_eq!(management.calls(), CHAIN);
+    assert_eq!(machines.seen.len(), MACHINES, "{:?}", machines.seen);
+    management.at_rest().await;
+    management.rights_were_enough();
+}
