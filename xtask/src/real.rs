@@ -143,7 +143,7 @@ fn cluster_api(folder: &Path) -> Result<PathBuf, String> {
     for (module, folders) in [
         (
             "sigs.k8s.io/cluster-api",
-            &["config/crd/bases", "bootstrap/kubeadm/config/crd/bases", "controlplane/kubeadm/config/crd/bases"][..],
+            &["core/config/crd/bases", "bootstrap/kubeadm/config/crd/bases", "controlplane/kubeadm/config/crd/bases"][..],
         ),
         ("sigs.k8s.io/cluster-api/test", &["infrastructure/docker/config/crd/bases"]),
     ] {

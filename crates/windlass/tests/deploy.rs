@@ -320,7 +320,9 @@ fn unused(asked: &BTreeSet<String>) -> Vec<String> {
                 };
                 let right = format!("{verb} {resource}.{group}");
                 let applied = verb == "create" && texts(&rule["verbs"]).contains(&"patch");
-                let excused = EXCUSED.iter().any(|(excused, _)| *excused == right);
+                // Asked for by an admission plugin that the embedded API does not have; cargo xtask real has it.
+                let is_for_owners = resource.ends_with("/finalizers");
+                let excused = is_for_owners || EXCUSED.iter().any(|(excused, _)| *excused == right);
                 if !used.iter().any(matches) && !applied && !excused {
                     unused.push(right);
                 }

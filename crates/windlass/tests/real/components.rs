@@ -148,6 +148,8 @@ impl RealCluster {
     async fn ready(&mut self) {
         let begun = Instant::now();
         loop {
+            let ended = self.api.child.try_wait().unwrap();
+            assert!(ended.is_none(), "the API server has ended: {}", self.log_of(self.api.name));
             let asked = http::Request::get("/readyz").body(Vec::new()).unwrap();
             match self.admin().await.request_text(asked).await {
                 Ok(_) => return,
@@ -266,7 +268,7 @@ fn api_arguments(etcd: &str, port: u16) -> Vec<String> {
         "--token-auth-file=tokens.csv",
         "--authorization-mode=RBAC",
         "--service-account-issuer=https://kubernetes.default.svc",
-        "--service-account-key-file=tls.key",
+        "--service-account-key-file=tls.crt",
         "--service-account-signing-key-file=tls.key",
         "--service-cluster-ip-range=10.96.0.0/24",
         "--endpoint-reconciler-type=none",

@@ -21,7 +21,7 @@ use management::{ACCOUNT, Crds, Machines, Management};
 const MACHINES: usize = 3 * 5 + 2 * 3;
 
 const CHAIN: [&str; 16] = [
-    "BeforeClusterCreate v1.29.0",
+    "BeforeClusterCreate",
     "AfterControlPlaneInitialized",
     "BeforeClusterUpgrade v1.33.0",
     "BeforeControlPlaneUpgrade v1.30.4",

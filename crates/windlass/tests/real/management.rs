@@ -69,7 +69,7 @@ impl Management {
             Crds::Upstream => {
                 let directory = crate::components::given("WINDLASS_REAL_CRDS");
                 let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-                files.flat_map(|file| documents(&file)).collect()
+                files.flat_map(|file| documents(&file)).map(labelled).collect()
             }
         };
         installed.apply_all(definitions.into_iter().map(|crd| installed.reachable(crd)).collect()).await;
@@ -282,6 +282,17 @@ impl Management {
         let log = lines[lines.len().saturating_sub(20)..].join("\n");
         format!("it takes too long: {}\n{log}\ncalls: {:?}", conditions.unwrap_or_default(), self.calls())
     }
+}
+
+/// A provider's CRD as it is released: the labels that say which contract it keeps are added then.
+fn labelled(mut crd: Value) -> Value {
+    let group = crd["spec"]["group"].as_str().unwrap();
+    if ["infrastructure.", "bootstrap.", "controlplane."].iter().any(|part| group.starts_with(part)) {
+        let versions = crd["spec"]["versions"].as_array().unwrap().iter().map(|version| version["name"].clone());
+        let labels = versions.map(|name| (format!("cluster.x-k8s.io/{}", name.as_str().unwrap()), name));
+        crd["metadata"]["labels"] = Value::Object(labels.collect());
+    }
+    crd
 }
 
 fn is_at(machine: &Machine, version: &str) -> bool {
