@@ -302,6 +302,7 @@ pub(crate) fn free_port() -> u16 {
 
 /// A `windlass` that says on its standard output how far it is.
 pub(crate) struct Windlass {
+    arguments: Vec<String>,
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
@@ -317,7 +318,18 @@ impl Windlass {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, lines }
+        let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        Self { arguments, child, lines }
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// As it was started before.
+    pub(crate) fn start_again(&mut self, directory: &Path) {
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        *self = Self::start(directory, &arguments);
     }
 
     /// Waits for a line that begins so, and returns the rest of it.
