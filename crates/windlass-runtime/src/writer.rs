@@ -141,6 +141,18 @@ impl<K: Kind> Writer<K> {
         self.shared.client.request(request).await.map_err(|error| self.failed(Verb::Apply, &key, error))
     }
 
+    /// What merging a patch into this object would make of it. Nothing is written.
+    pub async fn dry_run_patch(&self, read: &K, mut patch: Value) -> Result<K, WriteError> {
+        let key = ObjectKey::of(read);
+        complete(&self.kind().kind, read.meta())?;
+        patch["metadata"]["uid"] = json!(read.meta().uid);
+        let parameters = PatchParams { dry_run: true, ..PatchParams::default() };
+        let request = self.path(&key).patch(&key.name, &parameters, &Patch::Merge(patch));
+        let request =
+            request.map_err(|error| self.failed(Verb::Patch, &key, kube::Error::BuildRequest(error)))?;
+        self.shared.client.request(request).await.map_err(|error| self.failed(Verb::Patch, &key, error))
+    }
+
     /// Merges a patch into an object, if it is still as it was read; otherwise the write conflicts.
     pub async fn patch(&self, read: &K, patch: Value) -> Result<K, WriteError> {
         self.merge(Verb::Patch, &ObjectKey::of(read), self.locked(read, patch)?).await

@@ -306,16 +306,15 @@ impl Applier<'_> {
         if writer.is_applied(TOPOLOGY_FIELD_MANAGER, &current, desired)? {
             return Ok(());
         }
+        // Webhooks that refuse changes of templates let these pass, and may fill in what older releases stored: in both
+        // or in none, so that what they fill in is no difference.
         let mut intent = desired.clone();
         intent["metadata"]["uid"] = json!(current.metadata.uid);
-        // Webhooks that refuse changes of templates let this pass.
         intent["metadata"]["annotations"][TOPOLOGY_DRY_RUN_ANNOTATION] = json!("");
-        let dry = writer.dry_run_apply(TOPOLOGY_FIELD_MANAGER, &intent).await?;
-        let mut dry = to_value(&dry);
-        if let Some(annotations) = dry.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
-            annotations.remove(TOPOLOGY_DRY_RUN_ANNOTATION);
-        }
-        match template_change(&to_value(&current), &dry) {
+        let wanted = writer.dry_run_apply(TOPOLOGY_FIELD_MANAGER, &intent).await?;
+        let mark = json!({"metadata": {"annotations": {TOPOLOGY_DRY_RUN_ANNOTATION: ""}}});
+        let there = writer.dry_run_patch(&current, mark).await?;
+        match template_change(&to_value(&there), &to_value(&wanted)) {
             TemplateChange::None => {
                 writer.note_applied(TOPOLOGY_FIELD_MANAGER, &current, desired)?;
                 Ok(())
