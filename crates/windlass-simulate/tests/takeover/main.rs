@@ -1,5 +1,6 @@
 //! Beside upstream's controllers, or instead of them: what is there is taken as it is, and no machine is touched.
 
+mod empty;
 mod templates;
 
 use std::collections::BTreeMap;
