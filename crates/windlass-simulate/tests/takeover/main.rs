@@ -2,6 +2,7 @@
 
 mod empty;
 mod templates;
+mod upstream;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -99,3 +99,24 @@ async fn a_change_of_the_class_is_still_rolled_out_beside_a_webhook_with_default
         .await
         .unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_template_that_lost_its_managers_can_still_lose_a_field() {
+    let mut world = world(3).await;
+    world.kill().await;
+    disown::<DevMachineTemplate>(&world).await;
+    world.restart().await;
+    rest(&mut world).await;
+    let patch = json!({"spec": {"template": {"spec": {"backend": {"inMemory": {"etcd": null}}}}}});
+    world.patch::<DevMachineTemplate>(&key("quick-worker"), patch).await.unwrap();
+    let is_without = |template: &DevMachineTemplate| {
+        let template = serde_json::to_value(template).unwrap();
+        template.pointer("/spec/template/spec/backend/inMemory/etcd").is_none()
+    };
+    world
+        .run_until("the field is gone", LONG, |world| {
+            world.list::<DevMachineTemplate>().iter().filter(|template| is_without(template)).count() == 2
+        })
+        .await
+        .unwrap();
+}
