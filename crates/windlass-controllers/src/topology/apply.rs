@@ -11,6 +11,7 @@ use windlass_api::names::{
     ACKNOWLEDGED_TARGET_ANNOTATION, APPROVED_ANNOTATION, CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION,
     TOPOLOGY_DRY_RUN_ANNOTATION, TOPOLOGY_FIELD_MANAGER, TOPOLOGY_OWNED_LABEL, UPGRADE_STEP_ANNOTATION,
 };
+use windlass_engine::contract::Contract;
 use windlass_engine::topology::desired::{
     Desired, DesiredGroup, DesiredWorkers, Names, TemplateChange, reference, template_change,
 };
@@ -27,6 +28,7 @@ pub(super) struct Applier<'a> {
     pub(super) context: &'a Context,
     pub(super) cluster: &'a Cluster,
     pub(super) current: &'a Current,
+    pub(super) control_plane_contract: Contract,
     pub(super) health_checks: &'a Cache<MachineHealthCheck>,
 }
 
@@ -107,10 +109,9 @@ impl Applier<'_> {
         if let Some(template) = &mut desired.control_plane_machines {
             self.template(template, None).await?;
             let name = template.pointer("/metadata/name").cloned().unwrap_or_default();
-            if let Some(reference) =
-                desired.control_plane.pointer_mut("/spec/machineTemplate/spec/infrastructureRef/name")
-            {
-                *reference = name;
+            let reference = self.control_plane_contract.machine_template_infrastructure_ref();
+            if let Some(reference) = desired.control_plane.pointer_mut(reference) {
+                reference["name"] = name;
             }
         }
         let current = self.current.control_plane.as_ref().map(|found| found.object.as_ref());
