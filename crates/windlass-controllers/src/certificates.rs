@@ -22,6 +22,8 @@ use windlass_api::names::CLUSTER_NAME_LABEL;
 use windlass_runtime::ObjectKey;
 use x509_parser::pem::parse_x509_pem;
 
+use crate::private_key;
+
 /// Type of the Secrets; Cluster API's tools move them with their cluster by it.
 pub const SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
 /// Key of a certificate, or of a public key, in a Secret.
@@ -176,7 +178,7 @@ pub fn kubeconfig(
     let unusable = |key| {
         move |_| CertificateError::Authority { secret: Purpose::ClusterAuthority.secret_name(cluster), key }
     };
-    let authority_key = KeyPair::from_pem(&authority.key).map_err(unusable(PRIVATE_KEY))?;
+    let authority_key = private_key::read(&authority.key).map_err(unusable(PRIVATE_KEY))?;
     let issuer =
         Issuer::from_ca_cert_pem(&authority.certificate, authority_key).map_err(unusable(CERTIFICATE))?;
     let key = KeyPair::generate()?;

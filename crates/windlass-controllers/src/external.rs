@@ -34,6 +34,14 @@ pub enum ExternalError {
         /// The name of the CRD.
         definition: String,
     },
+    /// Nothing says which contract a version of the kind keeps.
+    #[error("CRD {definition} lists {version} neither in label cluster.x-k8s.io/v1beta2 nor in v1beta1")]
+    NoContractOfVersion {
+        /// The name of the CRD.
+        definition: String,
+        /// The version.
+        version: String,
+    },
     /// The API did not answer as it should.
     #[error("cannot read {what}: {why}")]
     Read {
@@ -57,6 +65,13 @@ pub struct ExternalKind {
     pub resource: ApiResource,
     /// What can be read of them.
     pub contract: Contract,
+}
+
+impl ExternalKind {
+    fn new(group: &str, version: &str, kind: &str, contract: Contract) -> Self {
+        let gvk = GroupVersionKind::gvk(group, version, kind);
+        Self { resource: ApiResource::from_gvk_with_plural(&gvk, &plural(kind)), contract }
+    }
 }
 
 /// An object of a provider.
@@ -106,7 +121,7 @@ const DEFINITION_TTL: Duration = Duration::from_secs(60);
 /// Finds objects of providers. Cheap to clone; all clones share what they know about kinds.
 #[derive(Debug, Clone, Default)]
 pub struct Externals {
-    kinds: Arc<Mutex<BTreeMap<GroupKind, Learnt>>>,
+    kinds: Arc<Mutex<BTreeMap<(GroupKind, Option<String>), Learnt>>>,
 }
 
 /// What a CRD said, and until when that counts.
@@ -125,15 +140,53 @@ impl Externals {
         group: &str,
         kind: &str,
     ) -> Result<Arc<ExternalKind>, ExternalError> {
-        let known = GroupKind::new(group, kind);
+        let known = (GroupKind::new(group, kind), None);
         let kinds = || self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((until, found)) = kinds().get(&known).cloned()
             && Instant::now() < until
         {
             return Ok(found);
         }
-        let plural = plural(kind);
-        let definition = format!("{plural}.{group}");
+        let (definition, labels) = Self::labels(context, group, kind).await?;
+        let Some((contract, version)) = Contract::of_definition(&labels) else {
+            return Err(ExternalError::NoContract { definition });
+        };
+        let found = Arc::new(ExternalKind::new(group, &version, kind, contract));
+        kinds().insert(known, (Instant::now() + DEFINITION_TTL, Arc::clone(&found)));
+        Ok(found)
+    }
+
+    /// A kind at a version that is given, as a class gives it, with the contract that this version keeps.
+    pub async fn kind_at(
+        &self,
+        context: &Context,
+        api_version: &str,
+        kind: &str,
+    ) -> Result<Arc<ExternalKind>, ExternalError> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let known = (GroupKind::new(group, kind), Some(version.to_owned()));
+        let kinds = || self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((until, found)) = kinds().get(&known).cloned()
+            && Instant::now() < until
+        {
+            return Ok(found);
+        }
+        let (definition, labels) = Self::labels(context, group, kind).await?;
+        let Some(contract) = Contract::of_version(&labels, version) else {
+            return Err(ExternalError::NoContractOfVersion { definition, version: version.to_owned() });
+        };
+        let found = Arc::new(ExternalKind::new(group, version, kind, contract));
+        kinds().insert(known, (Instant::now() + DEFINITION_TTL, Arc::clone(&found)));
+        Ok(found)
+    }
+
+    /// The name of the CRD of a kind, and its labels.
+    async fn labels(
+        context: &Context,
+        group: &str,
+        kind: &str,
+    ) -> Result<(String, BTreeMap<String, String>), ExternalError> {
+        let definition = format!("{}.{group}", plural(kind));
         let read: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(context.client().clone());
         let read = read.get_metadata_opt(&definition).await;
         let read = read.map_err(|error| ExternalError::Read {
@@ -143,15 +196,7 @@ impl Externals {
         let Some(read) = read else {
             return Err(ExternalError::NoDefinition { definition, kind: kind.to_owned() });
         };
-        let labels = read.metadata.labels.unwrap_or_default();
-        let Some((contract, version)) = Contract::of_definition(&labels) else {
-            return Err(ExternalError::NoContract { definition });
-        };
-        let gvk = GroupVersionKind::gvk(group, &version, kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, &plural);
-        let found = Arc::new(ExternalKind { resource, contract });
-        kinds().insert(known, (Instant::now() + DEFINITION_TTL, Arc::clone(&found)));
-        Ok(found)
+        Ok((definition, read.metadata.labels.unwrap_or_default()))
     }
 
     /// Reads an object from the cache of its kind, which is watched from now on: the controller hears of its changes.

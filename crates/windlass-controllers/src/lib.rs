@@ -18,6 +18,7 @@ pub mod machine_pool;
 pub mod machine_set;
 mod merge_patch;
 mod pause;
+mod private_key;
 mod references;
 pub mod steer;
 pub mod topology;

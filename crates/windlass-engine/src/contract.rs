@@ -32,6 +32,17 @@ impl Contract {
         })
     }
 
+    /// The contract that one API version of a kind keeps, from the labels of its CRD: that of the label that lists it.
+    /// A class may use a kind at an older version than everything else does.
+    pub fn of_version(labels: &BTreeMap<String, String>, version: &str) -> Option<Self> {
+        let lists = |contract: &Self| {
+            labels
+                .get(contract.label())
+                .is_some_and(|listed| listed.split('_').any(|listed| listed == version))
+        };
+        [Self::V1Beta2, Self::V1Beta1].into_iter().find(lists)
+    }
+
     /// The label of definitions that lists the API versions which keep this contract.
     pub fn label(self) -> &'static str {
         match self {
@@ -301,8 +312,10 @@ pub fn control_plane(object: &Value, contract: Contract) -> ControlPlane {
     let status_replicas = integer(object, "/status/replicas");
     let (available_replicas, up_to_date_replicas) = match contract {
         Contract::V1Beta1 => {
-            let unavailable = integer(object, "/status/unavailableReplicas");
-            let available = status_replicas.zip(unavailable).map(|(all, not)| (all - not).max(0));
+            // A provider that says nothing of them has none.
+            let unavailable = integer(object, "/status/unavailableReplicas").unwrap_or(0);
+            let available =
+                integer(object, "/spec/replicas").map(|all| all.saturating_sub(unavailable).max(0));
             (available, integer(object, "/status/updatedReplicas"))
         }
         Contract::V1Beta2 => {
@@ -438,6 +451,18 @@ mod tests {
     }
 
     #[test]
+    fn a_version_keeps_the_contract_of_the_label_that_lists_it() {
+        let labels =
+            [("cluster.x-k8s.io/v1beta1", "v1alpha4_v1beta1"), ("cluster.x-k8s.io/v1beta2", "v1beta2")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        for (version, contract) in
+            [("v1beta2", Some(Contract::V1Beta2)), ("v1beta1", Some(Contract::V1Beta1)), ("v1", None)]
+        {
+            assert_eq!(Contract::of_version(&labels, version), contract, "{version}");
+        }
+    }
+
+    #[test]
     fn a_control_plane_upgrades_as_long_as_one_version_is_behind() {
         let of = |versions: &[&str]| {
             let versions: Vec<Value> = versions.iter().map(|version| json!({"version": version})).collect();
@@ -450,8 +475,8 @@ mod tests {
         assert!(of(&["v1.30.0", "v1.31.0"]).is_upgrading());
         assert!(!of(&["v1.31.0"]).is_upgrading() && !of(&["v1.31.0"]).is_provisioning());
 
-        let old = json!({"spec": {"version": "v1.31.0"}, "status": {"version": "v1.30.0", "initialized": true,
-            "replicas": 3, "unavailableReplicas": 1, "updatedReplicas": 2}});
+        let old = json!({"spec": {"version": "v1.31.0", "replicas": 3}, "status": {"version": "v1.30.0", "initialized": true,
+            "replicas": 4, "unavailableReplicas": 1, "updatedReplicas": 2}});
         let old = control_plane(&old, Contract::V1Beta1);
         assert!(old.initialized && old.is_upgrading());
         assert_eq!((old.available_replicas, old.up_to_date_replicas), (Some(2), Some(2)));

@@ -80,6 +80,7 @@ fn blueprint() -> Blueprint {
         |name: &str| template(INFRA, "DevMachineTemplate", name, &json!({"backend": {"inMemory": {}}}));
     let boot = template("bootstrap.cluster.x-k8s.io/v1beta2", "KubeadmConfigTemplate", "boot", &json!({}));
     Blueprint {
+        control_plane_contract: windlass_engine::contract::Contract::V1Beta2,
         class,
         infrastructure: template(INFRA, "DevClusterTemplate", "infra", &json!({"backend": {"inMemory": {}}})),
         control_plane: template(

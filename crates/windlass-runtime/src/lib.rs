@@ -59,6 +59,7 @@ mod identity;
 mod intent;
 mod key;
 mod manager;
+mod managers;
 mod metrics;
 mod queue;
 mod queues;

@@ -19,6 +19,7 @@ use crate::faults::{Verb, Write, WriteFault};
 use crate::identity::{Incomplete, complete};
 use crate::intent::is_applied;
 use crate::key::{GroupKind, ObjectKey, revision};
+use crate::managers::{applied_finalizers, with_a_record, with_metadata_apart};
 use crate::shared::Shared;
 use crate::write_error::WriteError;
 
@@ -109,7 +110,8 @@ impl<K: Kind> Writer<K> {
         if self.shared.memory.knows(manager, asked, current.meta()) {
             return Ok(true);
         }
-        let (_, intent) = self.intent(Verb::Apply, intent)?;
+        let (_, mut intent) = self.intent(Verb::Apply, intent)?;
+        keep_finalizers(manager, current, &mut intent);
         self.is_up_to_date(manager, current, asked, &intent)
     }
 
@@ -121,6 +123,21 @@ impl<K: Kind> Writer<K> {
         intent: &impl Serialize,
     ) -> Result<(), WriteError> {
         self.shared.memory.remember(manager, self.asked(&ObjectKey::of(current), intent)?, current.meta());
+        Ok(())
+    }
+
+    /// Hands labels and annotations over to a manager of their own, where one manager has applied them together with the
+    /// spec, as upstream did up to 1.11. `stays` is the label that the manager of the spec may have.
+    pub async fn hand_over_metadata(
+        &self,
+        read: &K,
+        (from, to): (&str, &str),
+        stays: &str,
+    ) -> Result<(), WriteError> {
+        let to = (to, &*K::api_version(&self.dynamic));
+        if let Some(managers) = with_metadata_apart(read.meta(), from, stays, to) {
+            self.patch(read, json!({"metadata": {"managedFields": managers}})).await?;
+        }
         Ok(())
     }
 
@@ -139,6 +156,18 @@ impl<K: Kind> Writer<K> {
         let request =
             request.map_err(|error| self.failed(Verb::Apply, &key, kube::Error::BuildRequest(error)))?;
         self.shared.client.request(request).await.map_err(|error| self.failed(Verb::Apply, &key, error))
+    }
+
+    /// What merging a patch into this object would make of it. Nothing is written.
+    pub async fn dry_run_patch(&self, read: &K, mut patch: Value) -> Result<K, WriteError> {
+        let key = ObjectKey::of(read);
+        complete(&self.kind().kind, read.meta())?;
+        patch["metadata"]["uid"] = json!(read.meta().uid);
+        let parameters = PatchParams { dry_run: true, ..PatchParams::default() };
+        let request = self.path(&key).patch(&key.name, &parameters, &Patch::Merge(patch));
+        let request =
+            request.map_err(|error| self.failed(Verb::Patch, &key, kube::Error::BuildRequest(error)))?;
+        self.shared.client.request(request).await.map_err(|error| self.failed(Verb::Patch, &key, error))
     }
 
     /// Merges a patch into an object, if it is still as it was read; otherwise the write conflicts.
@@ -244,10 +273,14 @@ impl<K: Kind> Writer<K> {
         K: Serialize,
     {
         let (key, mut intent) = self.intent(Verb::Apply, intent)?;
+        keep_finalizers(manager, current, &mut intent);
         if self.is_up_to_date(manager, current, asked, &intent)? {
             return Ok(Applied::Unchanged);
         }
         complete(&self.kind().kind, current.meta())?;
+        if let Some(managers) = with_a_record(current.meta(), manager, &K::api_version(&self.dynamic)) {
+            self.patch(current, json!({"metadata": {"managedFields": managers}})).await?;
+        }
         intent["metadata"]["uid"] = json!(current.meta().uid);
         let written = self.apply_body(manager, &key, intent).await?;
         self.shared.memory.remember(manager, asked, written.meta());
@@ -434,6 +467,14 @@ impl<K: Kind> Writer<K> {
 
     fn injected(&self, verb: Verb, key: &ObjectKey, written: bool) -> WriteError {
         WriteError::Injected { verb, kind: self.kind(), key: key.clone(), written }
+    }
+}
+
+/// Leaves the finalizers of an object that its manager has applied. Finalizers come and go by patches here, in no intent.
+fn keep_finalizers<K: Kind>(manager: &str, current: &K, intent: &mut Value) {
+    let kept = applied_finalizers(current.meta(), manager);
+    if !kept.is_empty() && intent["metadata"].get("finalizers").is_none() {
+        intent["metadata"]["finalizers"] = json!(kept);
     }
 }
 

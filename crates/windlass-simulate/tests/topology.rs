@@ -8,12 +8,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, Machine, MachineDeployment};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::hooks::Hook;
 use windlass_api::infrastructure::{DevCluster, DevMachineTemplate};
-use windlass_api::names::{CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION, UPGRADE_STEP_ANNOTATION};
+use windlass_api::names::{
+    CLUSTER_API_VERSION, CLUSTER_NAME_LABEL, INFRASTRUCTURE_API_VERSION, PENDING_HOOKS_ANNOTATION,
+    UPGRADE_STEP_ANNOTATION,
+};
 use windlass_controllers::extension_config::ExtensionConfigController;
 use windlass_controllers::external::Externals;
 use windlass_engine::features::Features;
@@ -93,6 +96,10 @@ impl Reconciler for Deployments {
 }
 
 async fn world(seed: u64, extension: &SimulatedExtension) -> World {
+    world_with(seed, extension, windlass_api::crds::manifests()).await
+}
+
+async fn world_with(seed: u64, extension: &SimulatedExtension, definitions: Vec<Value>) -> World {
     let extension = extension.clone();
     let setup = move |start: &Start<'_>| {
         let manager = start.manager;
@@ -116,7 +123,7 @@ async fn world(seed: u64, extension: &SimulatedExtension) -> World {
     let options = WorldOptions {
         seed,
         start: "2026-01-01T00:00:00Z".parse().unwrap(),
-        definitions: windlass_api::crds::manifests(),
+        definitions,
         setup: Arc::new(setup),
         has_admission: false,
         admission: Vec::new(),
@@ -301,4 +308,87 @@ async fn a_crash_at_any_write_of_an_upgrade_loses_no_hook() {
             "templates are left over after a crash at {number}"
         );
     }
+}
+
+/// A kind of a provider that keeps the contract before.
+fn old_kind(kind: &str) -> Value {
+    let plural = format!("{}s", kind.to_lowercase());
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.controlplane.example.io"),
+            "labels": {"cluster.x-k8s.io/v1beta1": "v1alpha4_v1beta1"}},
+        "spec": {"group": "controlplane.example.io", "scope": "Namespaced", "names": {"kind": kind, "plural": plural},
+            "versions": [{"name": "v1beta1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+                {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_control_plane_of_the_contract_before_is_upgraded_step_by_step() {
+    let mut definitions = windlass_api::crds::manifests();
+    definitions.extend(["HostedControlPlane", "HostedControlPlaneTemplate"].map(old_kind));
+    let extension = SimulatedExtension::new();
+    let mut world = world_with(5, &extension, definitions).await;
+    world.apply_object(&SimulatedExtension::config()).await.unwrap();
+    let api_version = "controlplane.example.io/v1beta1";
+    let mut objects = manifests("v1.29.0").objects();
+    for object in &mut objects {
+        let kind = object["kind"].clone();
+        if kind == "KubeadmControlPlaneTemplate" {
+            *object = json!({"apiVersion": api_version, "kind": "HostedControlPlaneTemplate",
+                "metadata": {"name": "quick", "namespace": "default"}, "spec": {"template": {"spec": {"tier": "small"}}}});
+        } else if kind == "ClusterClass" {
+            object["spec"]["controlPlane"]["templateRef"] =
+                json!({"apiVersion": api_version, "kind": "HostedControlPlaneTemplate", "name": "quick"});
+        } else if kind == "Cluster" {
+            object["spec"]["topology"]["controlPlane"]["deletion"] = json!({"nodeDrainTimeoutSeconds": 90});
+            object["spec"]["topology"]["controlPlane"]["readinessGates"] = json!([{"conditionType": "Mine"}]);
+        }
+    }
+    world.apply_objects(&objects).await.unwrap();
+
+    let gvk = kube::api::GroupVersionKind::gvk("controlplane.example.io", "v1beta1", "HostedControlPlane");
+    let resource = kube::api::ApiResource::from_gvk_with_plural(&gvk, "hostedcontrolplanes");
+    let mut targets = vec!["v1.33.0"];
+    let mut seen: Vec<String> = Vec::new();
+    for _ in 0..200 {
+        let _ = world.run_to_the_end(Duration::from_secs(60)).await;
+        let cluster = world.get::<Cluster>(&key("c1")).unwrap();
+        let Some(reference) = cluster.spec.control_plane_ref else { continue };
+        let control_plane: kube::api::DynamicObject = world.get_of(&resource, &key(&reference.name)).unwrap();
+        let version = control_plane.data["spec"]["version"].as_str().unwrap().to_owned();
+        if seen.last() != Some(&version) {
+            seen.push(version.clone());
+            // It says in the places of its contract that it is there.
+            let status =
+                json!({"status": {"version": version, "initialized": true, "ready": true, "replicas": 1}});
+            let _: kube::api::DynamicObject =
+                world.patch_of(&resource, &key(&reference.name), status).await.unwrap();
+            let path = format!("/apis/{CLUSTER_API_VERSION}/namespaces/default/clusters");
+            let patch = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
+            let parameters = kube::api::PatchParams::default();
+            let patch = kube::api::Patch::Merge(patch);
+            let request =
+                kube::core::Request::new(path).patch_subresource("status", "c1", &parameters, &patch);
+            let _: Cluster = world.client().request(request.unwrap()).await.unwrap();
+        } else if condition(&world).0 == "True" {
+            let Some(target) = targets.pop() else { break };
+            change_version(&world, target).await;
+        }
+    }
+    assert_eq!(condition(&world).0, "True", "{:?}", condition(&world));
+    assert_eq!(seen, ["v1.29.0", "v1.30.0", "v1.31.0", "v1.32.0", "v1.33.0"]);
+    assert!(world.list::<Machine>().iter().all(|machine| machine.spec.version == "v1.33.0"));
+
+    let cluster = world.get::<Cluster>(&key("c1")).unwrap();
+    let name = cluster.spec.control_plane_ref.unwrap().name;
+    let control_plane: kube::api::DynamicObject = world.get_of(&resource, &key(&name)).unwrap();
+    let machines = &control_plane.data["spec"]["machineTemplate"];
+    assert_eq!((&machines["nodeDrainTimeout"], machines.get("spec")), (&json!("1m30s"), None));
+    assert_eq!(machines["readinessGates"], json!([{"conditionType": "Mine"}]));
+    let reference = &machines["infrastructureRef"];
+    assert_eq!(
+        (&reference["apiVersion"], &reference["kind"], &reference["namespace"]),
+        (&json!(INFRASTRUCTURE_API_VERSION), &json!("DevMachineTemplate"), &json!("default"))
+    );
+    let template = world.get::<DevMachineTemplate>(&key(reference["name"].as_str().unwrap()));
+    assert!(template.is_some(), "a template that is referred to stays");
 }

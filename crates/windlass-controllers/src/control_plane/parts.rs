@@ -195,6 +195,8 @@ async fn sync_metadata<K: Kind + Serialize>(
     }
     let intent = json!({"metadata": metadata});
     let manager = KUBEADM_CONTROL_PLANE_METADATA_FIELD_MANAGER;
+    let managers = (KUBEADM_CONTROL_PLANE_FIELD_MANAGER, manager);
+    ignore_gone(writer.hand_over_metadata(object, managers, CLUSTER_NAME_LABEL).await)?;
     ignore_gone(writer.ensure_applied(manager, object, &intent).await)
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, ContractVersionedObjectReference, MachinePool};
 use windlass_api::names::MACHINE_POOL_FINALIZER;
 use windlass_engine::contract;
@@ -180,7 +180,8 @@ impl MachinePools {
         if !decision.spec.is_empty() {
             let mut patch = json!({"spec": {}});
             if let Some(ids) = &decision.spec.provider_ids {
-                patch["spec"]["providerIDList"] = json!(ids);
+                // An empty list is no list: upstream's schema refuses one.
+                patch["spec"]["providerIDList"] = if ids.is_empty() { Value::Null } else { json!(ids) };
             }
             if let Some(secret) = &decision.spec.data_secret_name {
                 patch["spec"]["template"] = json!({"spec": {"bootstrap": {"dataSecretName": secret}}});

@@ -5,8 +5,11 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 use windlass_api::cluster::{ContractVersionedObjectReference, Machine, MachineSet};
-use windlass_api::names::{MACHINE_SET_FIELD_MANAGER, MACHINE_SET_METADATA_FIELD_MANAGER};
-use windlass_engine::machine_set::{machine_labels, synced_machine};
+use windlass_api::names::{
+    CLONED_FROM_GROUP_KIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, CLUSTER_NAME_LABEL,
+    MACHINE_SET_FIELD_MANAGER, MACHINE_SET_METADATA_FIELD_MANAGER,
+};
+use windlass_engine::machine_set::{annotation, machine_labels, synced_machine};
 
 use super::machines::text;
 use super::{Scope, Sets};
@@ -48,15 +51,24 @@ impl Sets {
         }
         let there = part.object.as_ref();
         let intent = || {
+            let mut annotations = set.spec.template.metadata.annotations.clone();
+            // Upstream's releases differ in which of the two managers has these: what neither had would be taken off.
+            for key in [CLONED_FROM_NAME_ANNOTATION, CLONED_FROM_GROUP_KIND_ANNOTATION] {
+                if let Some(value) = annotation(&there.metadata, key) {
+                    annotations.insert(key.to_owned(), value.to_owned());
+                }
+            }
             json!({"metadata": ObjectMeta {
                 name: there.metadata.name.clone(),
                 namespace: there.metadata.namespace.clone(),
                 labels: Some(machine_labels(set)),
-                annotations: Some(set.spec.template.metadata.annotations.clone()),
+                annotations: Some(annotations),
                 ..ObjectMeta::default()
             }})
         };
         let writer = context.writer_of(&part.kind.resource);
+        let managers = (MACHINE_SET_FIELD_MANAGER, MACHINE_SET_METADATA_FIELD_MANAGER);
+        writer.hand_over_metadata(there, managers, CLUSTER_NAME_LABEL).await?;
         writer.ensure_applied_from(MACHINE_SET_METADATA_FIELD_MANAGER, there, &basis(set), intent).await?;
         Ok(())
     }

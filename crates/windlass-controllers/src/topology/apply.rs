@@ -11,6 +11,7 @@ use windlass_api::names::{
     ACKNOWLEDGED_TARGET_ANNOTATION, APPROVED_ANNOTATION, CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION,
     TOPOLOGY_DRY_RUN_ANNOTATION, TOPOLOGY_FIELD_MANAGER, TOPOLOGY_OWNED_LABEL, UPGRADE_STEP_ANNOTATION,
 };
+use windlass_engine::contract::Contract;
 use windlass_engine::topology::desired::{
     Desired, DesiredGroup, DesiredWorkers, Names, TemplateChange, reference, template_change,
 };
@@ -27,6 +28,7 @@ pub(super) struct Applier<'a> {
     pub(super) context: &'a Context,
     pub(super) cluster: &'a Cluster,
     pub(super) current: &'a Current,
+    pub(super) control_plane_contract: Contract,
     pub(super) health_checks: &'a Cache<MachineHealthCheck>,
 }
 
@@ -107,10 +109,9 @@ impl Applier<'_> {
         if let Some(template) = &mut desired.control_plane_machines {
             self.template(template, None).await?;
             let name = template.pointer("/metadata/name").cloned().unwrap_or_default();
-            if let Some(reference) =
-                desired.control_plane.pointer_mut("/spec/machineTemplate/spec/infrastructureRef/name")
-            {
-                *reference = name;
+            let reference = self.control_plane_contract.machine_template_infrastructure_ref();
+            if let Some(reference) = desired.control_plane.pointer_mut(reference) {
+                reference["name"] = name;
             }
         }
         let current = self.current.control_plane.as_ref().map(|found| found.object.as_ref());
@@ -306,16 +307,15 @@ impl Applier<'_> {
         if writer.is_applied(TOPOLOGY_FIELD_MANAGER, &current, desired)? {
             return Ok(());
         }
+        // Webhooks that refuse changes of templates let these pass, and may fill in what older releases stored: in both
+        // or in none, so that what they fill in is no difference.
         let mut intent = desired.clone();
         intent["metadata"]["uid"] = json!(current.metadata.uid);
-        // Webhooks that refuse changes of templates let this pass.
         intent["metadata"]["annotations"][TOPOLOGY_DRY_RUN_ANNOTATION] = json!("");
-        let dry = writer.dry_run_apply(TOPOLOGY_FIELD_MANAGER, &intent).await?;
-        let mut dry = to_value(&dry);
-        if let Some(annotations) = dry.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
-            annotations.remove(TOPOLOGY_DRY_RUN_ANNOTATION);
-        }
-        match template_change(&to_value(&current), &dry) {
+        let wanted = writer.dry_run_apply(TOPOLOGY_FIELD_MANAGER, &intent).await?;
+        let mark = json!({"metadata": {"annotations": {TOPOLOGY_DRY_RUN_ANNOTATION: ""}}});
+        let there = writer.dry_run_patch(&current, mark).await?;
+        match template_change(&to_value(&there), &to_value(&wanted)) {
             TemplateChange::None => {
                 writer.note_applied(TOPOLOGY_FIELD_MANAGER, &current, desired)?;
                 Ok(())

@@ -10,10 +10,14 @@ use windlass_engine::topology::desired::{Blueprint, GroupBlueprint};
 use windlass_runtime::{Context, ObjectKey};
 
 use super::errors::TopologyError;
-use crate::external::plural;
+use crate::external::{Externals, plural};
 
 /// Reads everything that a class refers to. The kinds are watched from now on.
-pub(super) async fn load(context: &Context, class: &ClusterClass) -> Result<Blueprint, TopologyError> {
+pub(super) async fn load(
+    context: &Context,
+    externals: &Externals,
+    class: &ClusterClass,
+) -> Result<Blueprint, TopologyError> {
     let reader = Reader { context, class };
     let spec = &class.spec;
     let control_plane_machines = match &spec.control_plane.machine_infrastructure {
@@ -26,13 +30,23 @@ pub(super) async fn load(context: &Context, class: &ClusterClass) -> Result<Blue
         let infrastructure = reader.template(infrastructure).await?;
         workers.insert(key, GroupBlueprint { bootstrap, infrastructure });
     }
+    let infrastructure = reader.template(&spec.infrastructure.template_ref).await?;
+    let reference = &spec.control_plane.template_ref;
+    let control_plane = reader.template(reference).await?;
+    let kind = externals.kind_at(context, &reference.api_version, object_kind(&reference.kind)).await?;
     Ok(Blueprint {
+        control_plane_contract: kind.contract,
         class: class.clone(),
-        infrastructure: reader.template(&spec.infrastructure.template_ref).await?,
-        control_plane: reader.template(&spec.control_plane.template_ref).await?,
+        infrastructure,
+        control_plane,
         control_plane_machines,
         workers,
     })
+}
+
+/// The kind of the objects that are made from a template.
+pub(super) fn object_kind(template_kind: &str) -> &str {
+    template_kind.strip_suffix("Template").unwrap_or(template_kind)
 }
 
 /// All templates that a class refers to.

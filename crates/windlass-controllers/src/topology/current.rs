@@ -6,8 +6,10 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
+use serde_json::{Value, json};
 use windlass_api::cluster::{
     Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachinePool, MachineTemplateSpec,
+    TemplateReference,
 };
 use windlass_api::conditions::{CONTROL_PLANE_INITIALIZED, ROLLING_OUT};
 use windlass_api::hooks::Hook;
@@ -22,7 +24,7 @@ use windlass_engine::{condition, contract, rollout};
 use windlass_runtime::{Cache, Context, ObjectKey};
 use windlass_version::Version;
 
-use super::blueprint::resource;
+use super::blueprint::{object_kind, resource};
 use super::errors::TopologyError;
 use crate::external::{External, Externals};
 
@@ -64,7 +66,8 @@ impl Current {
 
         let infrastructure = match &cluster.spec.infrastructure_ref {
             Some(reference) => {
-                let found = caches.externals.get(context, &namespace, reference).await?;
+                let template = &class.infrastructure.template_ref;
+                let found = referenced(context, caches, &namespace, reference, template).await?;
                 Some(checked("spec.infrastructureRef", reference, found)?.object)
             }
             None => {
@@ -74,7 +77,8 @@ impl Current {
         };
         let control_plane = match &cluster.spec.control_plane_ref {
             Some(reference) => {
-                let found = caches.externals.get(context, &namespace, reference).await?;
+                let template = &class.control_plane.template_ref;
+                let found = referenced(context, caches, &namespace, reference, template).await?;
                 Some(checked("spec.controlPlaneRef", reference, found)?)
             }
             None => {
@@ -83,8 +87,8 @@ impl Current {
                     unreferenced(context, &namespace, &template.api_version, &template.kind, &owned).await?;
                 match found {
                     Some(object) => {
-                        let kind = template.kind.strip_suffix("Template").unwrap_or(&template.kind);
-                        let kind = caches.externals.kind(context, template.group(), kind).await?;
+                        let kind = object_kind(&template.kind);
+                        let kind = caches.externals.kind_at(context, &template.api_version, kind).await?;
                         Some(External { kind, object })
                     }
                     None => None,
@@ -114,6 +118,11 @@ impl Current {
             infrastructure: self.infrastructure.as_deref().and_then(name),
             control_plane: self.control_plane.as_ref().and_then(|found| name(&found.object)),
             control_plane_machines: self.control_plane_machines.as_ref().map(|found| found.name.clone()),
+            control_plane_machines_api_version: self.control_plane.as_ref().and_then(|found| {
+                let reference =
+                    found.data().pointer(found.kind.contract.machine_template_infrastructure_ref())?;
+                Some(reference.get("apiVersion")?.as_str()?.to_owned())
+            }),
             workers: deployments.chain(pools).collect(),
         }
     }
@@ -196,10 +205,27 @@ async fn unreferenced(
     template_kind: &str,
     owned: &BTreeMap<String, String>,
 ) -> Result<Option<Arc<DynamicObject>>, TopologyError> {
-    let kind = template_kind.strip_suffix("Template").unwrap_or(template_kind);
-    let cache = context.watch(&resource(api_version, kind)).await?;
+    let cache = context.watch(&resource(api_version, object_kind(template_kind))).await?;
     let found = cache.labelled(namespace, owned);
     Ok(found.into_iter().find(|object| object.metadata.deletion_timestamp.is_none()))
+}
+
+/// The object that the Cluster refers to, at the version at which the class has its template: fields have other places at
+/// another version, and what is applied is compared with what is there. If the class has another kind by now, at the newest.
+async fn referenced(
+    context: &Context,
+    caches: &Caches,
+    namespace: &str,
+    reference: &ContractVersionedObjectReference,
+    template: &TemplateReference,
+) -> Result<Option<External>, TopologyError> {
+    if template.group() != reference.api_group || object_kind(&template.kind) != reference.kind {
+        return Ok(caches.externals.get(context, namespace, reference).await?);
+    }
+    let kind = caches.externals.kind_at(context, &template.api_version, &reference.kind).await?;
+    let cache = context.watch(&kind.resource).await?;
+    let object = cache.get(&ObjectKey::new(namespace, &reference.name));
+    Ok(object.map(|object| External { kind, object }))
 }
 
 fn checked(
@@ -217,7 +243,12 @@ fn checked(
 
 fn machines_reference(control_plane: &External) -> Option<ContractVersionedObjectReference> {
     let pointer = control_plane.kind.contract.machine_template_infrastructure_ref();
-    serde_json::from_value(control_plane.data().pointer(pointer)?.clone()).ok()
+    let mut reference = control_plane.data().pointer(pointer)?.clone();
+    // The older contract has the group with a version.
+    if let Some(api_version) = reference.get("apiVersion").and_then(Value::as_str) {
+        reference["apiGroup"] = json!(api_version.split_once('/').map_or("", |(group, _)| group));
+    }
+    serde_json::from_value(reference).ok()
 }
 
 fn by_entry<K: kube::Resource<DynamicType = ()>>(

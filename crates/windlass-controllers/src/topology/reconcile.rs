@@ -237,7 +237,7 @@ impl TopologyController {
         let mut topology = topology.clone();
         variables::default_and_validate(&class, &mut topology, None).map_err(TopologyError::Variables)?;
         cluster.spec.topology = Some(topology);
-        let blueprint = blueprint::load(context, &class).await?;
+        let blueprint = blueprint::load(context, &self.caches.externals, &class).await?;
         let current = Current::load(context, &self.caches, &cluster, &blueprint).await?;
         sweep::sweep(context, &self.machine_sets, &cluster, &blueprint, &current).await?;
 
@@ -258,8 +258,13 @@ impl TopologyController {
         } else {
             Desired::build(inputs, &mut names)?
         };
-        let applier =
-            Applier { context, cluster: &cluster, current: &current, health_checks: &self.health_checks };
+        let applier = Applier {
+            context,
+            cluster: &cluster,
+            current: &current,
+            control_plane_contract: blueprint.control_plane_contract,
+            health_checks: &self.health_checks,
+        };
         applier.marks(decision).await?;
         applier.all(desired, decision).await?;
         Ok((observed, decided))

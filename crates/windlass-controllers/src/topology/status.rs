@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass_api::cluster::{Cluster, MachinesStatus, UpgradePlanVersion};
 use windlass_api::conditions::{ConditionStatus, TOPOLOGY_RECONCILED};
 use windlass_api::names::{TOPOLOGY_FIELD_MANAGER, WAITING_ON_ANNOTATION};
@@ -38,15 +38,18 @@ pub(super) async fn write(
         let (namespace, name) = (cluster.namespace(), cluster.name_any());
         tracing::info!(namespace, name, reason = own.reason, "{}", in_one_line(own));
     }
+    let mut status = json!({"conditions": [own]});
+    for (part, plan) in [("controlPlane", control_plane), ("workers", workers)] {
+        if !plan.is_empty() {
+            let steps = plan.into_iter().map(|version| UpgradePlanVersion { version });
+            status[part] = json!({"upgradePlan": steps.collect::<Vec<_>>()});
+        }
+    }
     let intent = json!({
         "apiVersion": Cluster::API_VERSION,
         "kind": Cluster::KIND,
         "metadata": {"namespace": cluster.namespace(), "name": cluster.name_any(), "uid": cluster.uid()},
-        "status": {
-            "conditions": [own],
-            "controlPlane": with_plan(control_plane),
-            "workers": with_plan(workers),
-        },
+        "status": status,
     });
     context.writer::<Cluster>().apply_status(TOPOLOGY_FIELD_MANAGER, &intent).await?;
     Ok(())
@@ -79,12 +82,6 @@ fn in_one_line(condition: &Condition) -> String {
         "True" => "the topology is as it should be".to_owned(),
         _ => lines.join("; "),
     }
-}
-
-fn with_plan(plan: Vec<String>) -> Value {
-    let steps: Vec<UpgradePlanVersion> =
-        plan.into_iter().map(|version| UpgradePlanVersion { version }).collect();
-    if steps.is_empty() { json!({}) } else { json!({"upgradePlan": steps}) }
 }
 
 /// The plan that is shown: the one that was computed, or what was shown before if none could be.

@@ -17,23 +17,37 @@ pub enum Form {
     Join,
 }
 
-/// The configuration of a new Machine: `kubeadmConfigSpec` with the part that it does not need removed.
-///
-/// `clusterConfiguration` stays in both forms: a joining Machine learns from it whether etcd is external.
-pub fn for_machine(spec: &Value, form: Form, version: &str) -> Value {
-    let mut config = as_map(spec);
-    match form {
-        Form::Init => {
-            config.remove("joinConfiguration");
-            config.entry("initConfiguration").or_insert_with(|| json!({}));
-        }
-        Form::Join => {
-            config.remove("initConfiguration");
-            let join = child(&mut config, "joinConfiguration");
-            child(join, "controlPlane");
+impl Form {
+    const fn other(self) -> Self {
+        match self {
+            Self::Init => Self::Join,
+            Self::Join => Self::Init,
         }
     }
+
+    /// The part of a configuration that only this form has.
+    const fn part(self) -> &'static str {
+        match self {
+            Self::Init => "initConfiguration",
+            Self::Join => "joinConfiguration",
+        }
+    }
+}
+
+/// The configuration of a new Machine: `kubeadmConfigSpec` with the part that it does not need removed.
+///
+/// `clusterConfiguration` stays in both forms: a joining Machine learns from it whether etcd is external. What is empty is
+/// left out, because upstream's schemas refuse it, with one exception: `joinConfiguration.controlPlane` says by being
+/// there that the Machine joins a control plane.
+pub fn for_machine(spec: &Value, form: Form, version: &str) -> Value {
+    let mut config = as_map(spec);
+    config.remove(form.other().part());
     default_feature_gates(&mut config, version);
+    // A text may be empty on purpose: the value of an argument.
+    let mut config = as_map(&without(Value::Object(config), &|value| !value.is_string() && is_empty(value)));
+    if form == Form::Join {
+        child(child(&mut config, "joinConfiguration"), "controlPlane");
+    }
     Value::Object(config)
 }
 
@@ -48,9 +62,10 @@ pub fn differences(current: &Value, wanted: &Value, version: &str) -> Vec<String
     if init.is_empty() { init } else { join }
 }
 
-/// Whether this is the configuration of the Machine that started the cluster.
+/// Whether this is the configuration of the Machine that started the cluster: it joins no control plane. Nothing else
+/// tells; without settings of its own it has no `initConfiguration` at all.
 pub fn is_init(config: &Value) -> bool {
-    config.pointer("/joinConfiguration/controlPlane").is_none() && config.get("initConfiguration").is_some()
+    config.pointer("/joinConfiguration/controlPlane").is_none()
 }
 
 /// Both sides in the form in which they are compared: first the current one, then the wanted one.
@@ -74,16 +89,16 @@ pub fn normalised(current: &Value, wanted: &Value, form: Form) -> (Value, Value)
         }
     }
     for side in [&mut current, &mut wanted] {
-        apply_historical_defaults(side);
+        // kubeadm never reads it, but a timeout that older releases had for both was written to both.
+        side.remove(form.other().part());
+        apply_historical_defaults(side, form);
         if let Some(Value::Object(join)) = side.get_mut("joinConfiguration") {
             join.remove("discovery");
         }
-        for configuration in ["initConfiguration", "joinConfiguration"] {
-            if let Some(Value::Object(timeouts)) =
-                side.get_mut(configuration).and_then(|configuration| configuration.get_mut("timeouts"))
-            {
-                timeouts.remove("controlPlaneComponentHealthCheckSeconds");
-            }
+        if let Some(Value::Object(timeouts)) =
+            side.get_mut(form.part()).and_then(|configuration| configuration.get_mut("timeouts"))
+        {
+            timeouts.remove("controlPlaneComponentHealthCheckSeconds");
         }
     }
     (pruned(Value::Object(current)), pruned(Value::Object(wanted)))
@@ -98,7 +113,7 @@ fn compare(current: &Value, wanted: &Value, form: Form) -> Vec<String> {
 
 /// Rewrites an init configuration as the join configuration that the same Machine would have got.
 fn init_to_join(config: &mut Map<String, Value>, wanted: &Map<String, Value>) {
-    let Some(Value::Object(mut init)) = config.remove("initConfiguration") else { return };
+    let mut init = config.remove("initConfiguration").map(|init| as_map(&init)).unwrap_or_default();
     let mut join = Map::new();
     for field in ["timeouts", "patches", "skipPhases", "nodeRegistration"] {
         if let Some(value) = init.remove(field) {
@@ -117,19 +132,15 @@ fn init_to_join(config: &mut Map<String, Value>, wanted: &Map<String, Value>) {
 }
 
 /// Defaults that older releases wrote into objects, and newer ones do not.
-fn apply_historical_defaults(config: &mut Map<String, Value>) {
+fn apply_historical_defaults(config: &mut Map<String, Value>, form: Form) {
     let format = config.entry("format").or_insert(Value::Null);
     if is_empty(format) {
         *format = json!("cloud-config");
     }
-    for configuration in ["initConfiguration", "joinConfiguration"] {
-        if let Some(Value::Object(configuration)) = config.get_mut(configuration) {
-            let policy =
-                child(configuration, "nodeRegistration").entry("imagePullPolicy").or_insert(Value::Null);
-            if is_empty(policy) {
-                *policy = json!("IfNotPresent");
-            }
-        }
+    let registration = child(child(config, form.part()), "nodeRegistration");
+    let policy = registration.entry("imagePullPolicy").or_insert(Value::Null);
+    if is_empty(policy) {
+        *policy = json!("IfNotPresent");
     }
 }
 
@@ -164,15 +175,22 @@ fn as_map(value: &Value) -> Map<String, Value> {
 /// Absent, null and empty are one and the same in these specifications, with one exception: without `taints` a Node
 /// gets those of a control plane, and with an empty list it gets none.
 fn pruned(value: Value) -> Value {
+    without(value, &is_empty)
+}
+
+/// Leaves out fields, from the inside out.
+fn without(value: Value, is_left_out: &dyn Fn(&Value) -> bool) -> Value {
     match value {
         Value::Object(map) => Value::Object(
             map.into_iter()
-                .map(|(key, value)| (key, pruned(value)))
-                .filter(|(key, value)| !is_empty(value) || (key == "taints" && value.is_array()))
+                .map(|(key, value)| (key, without(value, is_left_out)))
+                .filter(|(key, value)| !is_left_out(value) || (key == "taints" && value.is_array()))
                 .collect(),
         ),
         // Items keep their places: an empty item of a list is still an item.
-        Value::Array(items) => Value::Array(items.into_iter().map(pruned).collect()),
+        Value::Array(items) => {
+            Value::Array(items.into_iter().map(|item| without(item, is_left_out)).collect())
+        }
         other => other,
     }
 }
@@ -299,7 +317,87 @@ mod tests {
     #[test]
     fn the_form_of_a_configuration_is_told_by_what_it_has() {
         assert!(is_init(&for_machine(&json!({}), Form::Init, "v1.30.0")));
+        assert!(is_init(&for_machine(
+            &json!({"joinConfiguration": {"controlPlane": {}}}),
+            Form::Init,
+            "v1.30.0"
+        )));
         assert!(!is_init(&for_machine(&json!({"initConfiguration": {}}), Form::Join, "v1.30.0")));
-        assert!(!is_init(&json!({})));
+        assert!(is_init(&json!({})));
+    }
+
+    #[test]
+    fn what_is_empty_is_not_written() {
+        let spec = json!({"clusterConfiguration": {"apiServer": {"extraArgs": []}}, "initConfiguration": {},
+            "ntp": {"servers": null},
+            "joinConfiguration": {"nodeRegistration": {"taints": []}}, "files": []});
+        assert_eq!(for_machine(&spec, Form::Init, "v1.30.0"), json!({}));
+        assert_eq!(
+            for_machine(&spec, Form::Join, "v1.30.0"),
+            json!({"joinConfiguration": {"controlPlane": {}, "nodeRegistration": {"taints": []}}}),
+            "no taints are something"
+        );
+        let arguments =
+            json!({"clusterConfiguration": {"scheduler": {"extraArgs": [{"name": "v", "value": ""}]}}});
+        assert_eq!(for_machine(&arguments, Form::Init, "v1.30.0"), arguments, "and so is an empty value");
+    }
+
+    #[test]
+    fn machines_that_releases_of_upstream_made_are_up_to_date() {
+        let gate = json!({"featureGates": {"ControlPlaneKubeletLocalMode": true}});
+        let node = json!({"kubeletExtraArgs": [{"name": "v", "value": "2"}]});
+        let old_node =
+            json!({"kubeletExtraArgs": [{"name": "v", "value": "2"}], "imagePullPolicy": "IfNotPresent"});
+        let empty = json!({});
+        let nodes = json!({"initConfiguration": {"nodeRegistration": node}, "joinConfiguration": {"nodeRegistration": node}});
+        for (machine, wanted) in [
+            // The first Machine without init settings, since 1.11.
+            (json!({"clusterConfiguration": gate}), &empty),
+            (json!({"clusterConfiguration": gate, "joinConfiguration": {"controlPlane": {}}}), &empty),
+            // The same of 1.10, whose webhook stored defaults.
+            (
+                json!({"clusterConfiguration": gate, "format": "cloud-config",
+                    "initConfiguration": {"localAPIEndpoint": {}, "nodeRegistration": {"imagePullPolicy": "IfNotPresent"}}}),
+                &empty,
+            ),
+            (
+                json!({"clusterConfiguration": gate, "format": "cloud-config", "joinConfiguration": {
+                    "controlPlane": {}, "discovery": {"bootstrapToken": {"token": "t"}},
+                    "nodeRegistration": {"imagePullPolicy": "IfNotPresent"}}}),
+                &empty,
+            ),
+            // A timeout of 1.10 is in both parts after its conversion.
+            (
+                json!({"clusterConfiguration": gate,
+                    "initConfiguration": {"timeouts": {"controlPlaneComponentHealthCheckSeconds": 600}},
+                    "joinConfiguration": {"timeouts": {"controlPlaneComponentHealthCheckSeconds": 600}}}),
+                &empty,
+            ),
+            (
+                json!({"clusterConfiguration": gate,
+                    "initConfiguration": {"timeouts": {"controlPlaneComponentHealthCheckSeconds": 600}},
+                    "joinConfiguration": {"controlPlane": {}, "timeouts": {"controlPlaneComponentHealthCheckSeconds": 600}}}),
+                &empty,
+            ),
+            // Settings of the Node.
+            (json!({"clusterConfiguration": gate, "initConfiguration": {"nodeRegistration": node}}), &nodes),
+            (
+                json!({"clusterConfiguration": gate, "format": "cloud-config",
+                    "joinConfiguration": {"controlPlane": {}, "nodeRegistration": old_node}}),
+                &nodes,
+            ),
+        ] {
+            assert_eq!(differences(&machine, wanted, "v1.33.0"), [""; 0], "{machine}");
+        }
+    }
+
+    #[test]
+    fn the_first_machine_is_still_replaced_when_its_settings_change() {
+        let machine = json!({"initConfiguration": {"nodeRegistration": {"name": "a"}}});
+        let wanted = json!({"initConfiguration": {"nodeRegistration": {"name": "b"}},
+            "joinConfiguration": {"nodeRegistration": {"name": "b"}}});
+        assert_eq!(differences(&machine, &wanted, "v1.30.0"), ["joinConfiguration.nodeRegistration.name"]);
+        let machine = json!({});
+        assert_eq!(differences(&machine, &wanted, "v1.30.0"), ["joinConfiguration.nodeRegistration.name"]);
     }
 }

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use windlass_api::cluster::{Bootstrap, ContractVersionedObjectReference, Machine, MachineSet, MachineSpec};
 use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_SET_NAME_LABEL};
 
-use crate::hash;
+use crate::hash::label_value;
 
 /// The objects of a provider that a new machine is made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,14 +94,6 @@ pub fn machine_labels(set: &MachineSet) -> BTreeMap<String, String> {
         label_value(set.metadata.name.as_deref().unwrap_or_default()),
     );
     labels
-}
-
-/// A name as the value of a label, which has 63 characters at most. Longer names are told apart by a number.
-fn label_value(name: &str) -> String {
-    if name.len() <= 63 {
-        return name.to_owned();
-    }
-    format!("hash_{:08x}_z", hash::short(name))
 }
 
 /// Says that a MachineSet controls an object.

@@ -10,6 +10,7 @@ use windlass_api::cluster::{
 use super::clone::{self, Identity};
 use super::templates::{Asked, Part, Pass};
 use super::{BuildError, Inputs, health_check, merged, reference};
+use crate::contract::Contract;
 use crate::topology::patches::{Builtins, GroupBuiltins};
 
 pub(super) struct ControlPlaneParts {
@@ -51,10 +52,11 @@ pub(super) fn build(
             let text = |field: &str| template.get(field).and_then(Value::as_str).unwrap_or_default();
             let kind = text("kind");
             let kind = kind.strip_suffix("Template").unwrap_or(kind);
-            let field_path = "spec.machineTemplate.spec.infrastructureRef";
+            let contract = inputs.blueprint.control_plane_contract;
+            let field_path = contract.machine_template_infrastructure_ref()[1..].replace('/', ".");
             let machines = pass.template(Asked {
                 part: Part::ControlPlane,
-                holder: inputs.holder(text("apiVersion"), kind, &name, field_path),
+                holder: inputs.holder(text("apiVersion"), kind, &name, &field_path),
                 template: machines,
                 overrides,
                 builtin: &builtin,
@@ -89,37 +91,90 @@ pub(super) fn build(
         object(&mut control_plane, &["spec", "rollout"]).insert("after".to_owned(), json!(after));
     }
     if let Some(machines) = &machines {
-        set_machine_template(&mut control_plane, machines, &labels, &metadata.annotations, part_class, part);
+        let template = object(&mut control_plane, &["spec", "machineTemplate", "metadata"]);
+        extend(template, "labels", &labels);
+        extend(template, "annotations", &metadata.annotations);
+        match inputs.blueprint.control_plane_contract {
+            Contract::V1Beta1 => {
+                let kept = current.control_plane_machines_api_version.as_deref();
+                set_machines_v1beta1(&mut control_plane, machines, kept, part_class, part);
+            }
+            Contract::V1Beta2 => set_machines(&mut control_plane, machines, part_class, part),
+        }
     }
     let health_check = health_check::of_control_plane(inputs, part_class, part, &name);
     Ok(ControlPlaneParts { machines, control_plane, health_check })
 }
 
-fn set_machine_template(
+/// What the control plane wants of its Machines, where the contract has it.
+fn set_machines(
     control_plane: &mut Value,
     machines: &Value,
-    labels: &BTreeMap<String, String>,
-    annotations: &BTreeMap<String, String>,
     class: &ControlPlaneClass,
     part: &ControlPlaneTopology,
 ) {
-    let metadata = object(control_plane, &["spec", "machineTemplate", "metadata"]);
-    extend(metadata, "labels", labels);
-    extend(metadata, "annotations", annotations);
     let spec = object(control_plane, &["spec", "machineTemplate", "spec"]);
     spec.insert("infrastructureRef".to_owned(), json!(reference(machines)));
-    let gates = first_of(&part.readiness_gates, &class.readiness_gates);
-    if !gates.is_empty() {
-        spec.insert("readinessGates".to_owned(), json!(gates));
-    }
-    let taints = first_of(&part.taints, &class.taints);
-    if !taints.is_empty() {
-        spec.insert("taints".to_owned(), json!(taints));
-    }
+    set_gates_and_taints(spec, class, part);
     if let Value::Object(timeouts) = json!(timeouts(&part.deletion, &class.deletion))
         && !timeouts.is_empty()
     {
         object(control_plane, &["spec", "machineTemplate", "spec", "deletion"]).extend(timeouts);
+    }
+}
+
+/// The same for the contract before: a reference with a version, timeouts as texts.
+fn set_machines_v1beta1(
+    control_plane: &mut Value,
+    machines: &Value,
+    kept_api_version: Option<&str>,
+    class: &ControlPlaneClass,
+    part: &ControlPlaneTopology,
+) {
+    let group = |api_version: &str| api_version.split_once('/').map(|(group, _)| group.to_owned());
+    let wanted = machines["apiVersion"].as_str().unwrap_or_default();
+    let api_version = kept_api_version.filter(|kept| group(kept) == group(wanted)).unwrap_or(wanted);
+    let spec = object(control_plane, &["spec", "machineTemplate"]);
+    spec.insert(
+        "infrastructureRef".to_owned(),
+        json!({"apiVersion": api_version, "kind": machines["kind"],
+            "namespace": machines["metadata"]["namespace"], "name": machines["metadata"]["name"]}),
+    );
+    set_gates_and_taints(spec, class, part);
+    let timeouts = timeouts(&part.deletion, &class.deletion);
+    for (field, seconds) in [
+        ("nodeDrainTimeout", timeouts.node_drain_timeout_seconds),
+        ("nodeVolumeDetachTimeout", timeouts.node_volume_detach_timeout_seconds),
+        ("nodeDeletionTimeout", timeouts.node_deletion_timeout_seconds),
+    ] {
+        if let Some(seconds) = seconds {
+            spec.insert(field.to_owned(), json!(go_duration(seconds.unsigned_abs())));
+        }
+    }
+}
+
+fn set_gates_and_taints(
+    machines: &mut Map<String, Value>,
+    class: &ControlPlaneClass,
+    part: &ControlPlaneTopology,
+) {
+    let gates = first_of(&part.readiness_gates, &class.readiness_gates);
+    if !gates.is_empty() {
+        machines.insert("readinessGates".to_owned(), json!(gates));
+    }
+    let taints = first_of(&part.taints, &class.taints);
+    if !taints.is_empty() {
+        machines.insert("taints".to_owned(), json!(taints));
+    }
+}
+
+/// Seconds as Go prints a duration: `1h0m5s`. Providers compare texts.
+fn go_duration(seconds: u32) -> String {
+    let (hours, minutes, rest) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{rest}s"),
+        (0, _) => format!("{minutes}m{rest}s"),
+        _ => format!("{hours}h{minutes}m{rest}s"),
     }
 }
 
@@ -161,5 +216,17 @@ fn object<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value>
     match path {
         [] => map,
         [first, rest @ ..] => object(map.entry((*first).to_owned()).or_insert(Value::Null), rest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_as_go_prints_them() {
+        for (seconds, text) in [(0, "0s"), (59, "59s"), (600, "10m0s"), (3605, "1h0m5s")] {
+            assert_eq!(go_duration(seconds), text);
+        }
     }
 }

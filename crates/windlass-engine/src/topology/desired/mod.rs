@@ -28,6 +28,7 @@ use windlass_api::names::{CLUSTER_NAME_LABEL, TOPOLOGY_OWNED_LABEL};
 use super::observed::WorkerKind;
 use super::patches::PatchError;
 use super::upgrade::Decision;
+use crate::contract::Contract;
 pub use names::{NameError, NameSource, Names};
 pub use rotation::{TemplateChange, template_change};
 use templates::Pass;
@@ -42,6 +43,8 @@ pub struct Blueprint {
     pub infrastructure: Value,
     /// Template of the control plane.
     pub control_plane: Value,
+    /// The contract that the control plane keeps at the version of its template.
+    pub control_plane_contract: Contract,
     /// Template of the infrastructure of control plane machines, if the control plane has machines.
     pub control_plane_machines: Option<Value>,
     /// Templates of workers, by the kind and the name of their class.
@@ -66,6 +69,9 @@ pub struct CurrentNames {
     pub control_plane: Option<String>,
     /// The template of the infrastructure of control plane machines.
     pub control_plane_machines: Option<String>,
+    /// At which version the control plane refers to that template, if its contract wants one said. It stays: a provider
+    /// may have raised it.
+    pub control_plane_machines_api_version: Option<String>,
     /// Worker groups, by their kind and their name in the topology.
     pub workers: BTreeMap<(WorkerKind, String), GroupNames>,
 }

@@ -1,0 +1,67 @@
+//! Beside upstream's controllers, or instead of them: what is there is taken as it is, and no machine is touched.
+#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
+
+mod empty;
+mod templates;
+mod upstream;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use windlass_api::cluster::{Cluster, Machine};
+use windlass_api::conditions::TOPOLOGY_RECONCILED;
+use windlass_engine::condition;
+use windlass_simulate::{World, key};
+use windlass_store::Scope;
+
+pub(crate) const LONG: Duration = Duration::from_secs(24 * 3600);
+
+/// Lets an hour pass, in which nothing may end.
+pub(crate) async fn rest(world: &mut World) {
+    let ended = world.run_to_the_end(Duration::from_secs(3600)).await;
+    assert_eq!(ended.map(|_| "ended"), None);
+}
+
+/// Whether all machines have Nodes, and the topology wants nothing more.
+pub(crate) fn is_settled(world: &World, machines: usize) -> bool {
+    let all = world.list::<Machine>();
+    let cluster = world.get::<Cluster>(&key("c1")).unwrap();
+    all.len() == machines
+        && all.iter().all(|machine| machine.status.node_ref.is_some())
+        && condition::is_true(&cluster.status.conditions, TOPOLOGY_RECONCILED)
+}
+
+/// Everything in the store, apart from what tells of it: Events and CRDs.
+pub(crate) fn everything(world: &World) -> BTreeMap<String, Value> {
+    let snapshot = world.server().store().snapshot();
+    let objects = snapshot.list(&Scope::All).map(|object| {
+        let key = object.key();
+        let name = format!("{} {}/{}", key.resource().as_str(), key.namespace(), key.name());
+        (name, serde_json::from_slice(object.value()).unwrap())
+    });
+    objects
+        .filter(|(name, _)| !name.contains("/events ") && !name.contains("customresourcedefinitions"))
+        .collect()
+}
+
+/// What is not as it was: objects that came or went, and those whose spec was written.
+pub(crate) fn touched(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>) -> Vec<String> {
+    let identity = |object: &Value| {
+        let metadata = &object["metadata"];
+        (metadata["uid"].clone(), metadata["generation"].clone(), metadata["deletionTimestamp"].clone())
+    };
+    let mut touched = Vec::new();
+    for name in before.keys().chain(after.keys().filter(|name| !before.contains_key(*name))) {
+        match (before.get(name), after.get(name)) {
+            (Some(_), None) => touched.push(format!("{name} is gone")),
+            (None, Some(_)) => touched.push(format!("{name} is new")),
+            (Some(before), Some(after)) if identity(before) != identity(after) => {
+                let (before, after) = (&before["spec"], &after["spec"]);
+                touched.push(format!("{name} was written: {before} -> {after}"));
+            }
+            _ => {}
+        }
+    }
+    touched
+}

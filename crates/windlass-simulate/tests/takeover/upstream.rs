@@ -1,0 +1,347 @@
+//! A cluster in the shape that releases of upstream give it: their fields, their defaults, their field managers.
+//!
+//! The cluster is brought up first, so that there are Nodes, Secrets and identities. Then everything stops, and each object
+//! becomes what upstream would have applied, written here field by field. What Windlass leaves out of an intent that
+//! upstream has in it, or the other way round, changes the object when Windlass takes over.
+
+use std::sync::{Arc, Mutex};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::core::Request;
+use serde_json::{Map, Value, json};
+use windlass_apiserver::{Admission, Denial, Review};
+use windlass_simulate::{TopologyManifests, World, WorldOptions, key};
+
+use crate::{LONG, everything, is_settled, rest, touched};
+
+/// Releases that write objects in different shapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Release {
+    /// Stores defaults of kubeadm, has one manager for spec and metadata, refers to owners at v1beta1.
+    V1_10,
+    /// Stores no defaults of kubeadm any more.
+    V1_11,
+    /// Has a manager for metadata alone.
+    V1_14,
+}
+
+impl Release {
+    fn has_metadata_managers(self) -> bool {
+        self == Self::V1_14
+    }
+}
+
+/// Finalizers that something took off an object that is not being deleted.
+#[derive(Default)]
+struct LostFinalizers(Mutex<Vec<String>>);
+
+impl Admission for LostFinalizers {
+    fn handles(&self, group: &str, _resource: &str) -> bool {
+        group.ends_with("cluster.x-k8s.io")
+    }
+
+    fn validate<'a>(
+        &'a self,
+        review: &'a Review<'a>,
+        object: &'a Value,
+    ) -> BoxFuture<'a, Result<Vec<String>, Denial>> {
+        let finalizers = |object: &Value| -> Vec<String> {
+            serde_json::from_value(object["metadata"]["finalizers"].clone()).unwrap_or_default()
+        };
+        let left = finalizers(object);
+        let before = review.old.map(finalizers).unwrap_or_default();
+        for lost in before.into_iter().filter(|had| !left.contains(had)) {
+            self.0.lock().unwrap().push(format!("{} {} lost {lost}", review.kind, review.name));
+        }
+        async { Ok(Vec::new()) }.boxed()
+    }
+}
+
+fn manifests() -> Vec<Value> {
+    let manifests = TopologyManifests::new("c1", "v1.33.0", 3).machine_deployment("a", 2);
+    let mut objects = manifests.objects();
+    let metadata = json!({"labels": {"team": "blue"}, "annotations": {"note": "mine"}});
+    let checks = json!({"enabled": true, "checks": {"nodeStartupTimeoutSeconds": 900,
+        "unhealthyNodeConditions": [{"type": "Ready", "status": "Unknown", "timeoutSeconds": 300}]}});
+    for object in &mut objects {
+        let kind = object["kind"].clone();
+        if kind == "KubeadmControlPlaneTemplate" {
+            object["spec"]["template"]["spec"]["kubeadmConfigSpec"] =
+                json!({"clusterConfiguration": {"apiServer": {"extraArgs": [{"name": "v", "value": "2"}]}}});
+        } else if kind == "KubeadmConfigTemplate" {
+            object["spec"]["template"]["spec"]["joinConfiguration"] =
+                json!({"nodeRegistration": {"kubeletExtraArgs": [{"name": "v", "value": "2"}]}});
+        } else if kind == "Cluster" {
+            let topology = &mut object["spec"]["topology"];
+            let control_plane = &mut topology["controlPlane"];
+            control_plane["metadata"] = metadata.clone();
+            control_plane["deletion"] = json!({"nodeDrainTimeoutSeconds": 60});
+            control_plane["healthCheck"] = checks.clone();
+            let group = &mut topology["workers"]["machineDeployments"][0];
+            group["metadata"] = metadata.clone();
+            group["deletion"] = json!({"order": "Oldest", "nodeDrainTimeoutSeconds": 60,
+                "nodeVolumeDetachTimeoutSeconds": 30, "nodeDeletionTimeoutSeconds": 20});
+            group["minReadySeconds"] = json!(5);
+            group["healthCheck"] = checks.clone();
+            group["rollout"] = json!({"strategy": {"type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}});
+        }
+    }
+    objects
+}
+
+fn resource(object: &Value) -> ApiResource {
+    let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap();
+    let kind = object["kind"].as_str().unwrap();
+    ApiResource::from_gvk_with_plural(
+        &GroupVersionKind::gvk(group, version, kind),
+        &format!("{}s", kind.to_lowercase()),
+    )
+}
+
+async fn apply(world: &World, manager: &str, intent: &Value) {
+    let resource = resource(intent);
+    let name = intent["metadata"]["name"].as_str().unwrap();
+    let path = <DynamicObject as kube::Resource>::url_path(&resource, Some("default"));
+    let parameters = PatchParams::apply(manager).force();
+    let request = Request::new(path).patch(name, &parameters, &Patch::Apply(intent)).unwrap();
+    let _: DynamicObject = world.client().request(request).await.unwrap();
+}
+
+/// A copy of the fields that are listed, as far as they are there.
+fn copy(object: &Value, pointers: &[&str]) -> Value {
+    let metadata = &object["metadata"];
+    let mut copy = json!({"apiVersion": object["apiVersion"], "kind": object["kind"],
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]}});
+    for pointer in pointers {
+        let Some(value) = object.pointer(pointer) else { continue };
+        let mut at = &mut copy;
+        for part in pointer.split('/').skip(1) {
+            at = &mut at[part];
+        }
+        *at = value.clone();
+    }
+    copy
+}
+
+const METADATA: [&str; 2] = ["/metadata/labels", "/metadata/annotations"];
+
+/// What the controllers of a release have applied to an object, by manager.
+fn applied(object: &Value, release: Release) -> Vec<(&'static str, Value)> {
+    let of_control_plane = object.pointer("/metadata/labels/cluster.x-k8s.io~1control-plane").is_some();
+    let owner = match of_control_plane {
+        true => ("capi-kubeadmcontrolplane", "capi-kubeadmcontrolplane-metadata"),
+        false => ("capi-machineset", "capi-machineset-metadata"),
+    };
+    let machine = [
+        "/metadata/finalizers",
+        "/metadata/ownerReferences",
+        "/spec/clusterName",
+        "/spec/version",
+        "/spec/failureDomain",
+        "/spec/bootstrap/configRef",
+        "/spec/infrastructureRef",
+        "/spec/minReadySeconds",
+        "/spec/readinessGates",
+        "/spec/taints",
+        "/spec/deletion/nodeDrainTimeoutSeconds",
+        "/spec/deletion/nodeVolumeDetachTimeoutSeconds",
+        "/spec/deletion/nodeDeletionTimeoutSeconds",
+    ];
+    let with_metadata = |pointers: &[&'static str]| [&METADATA[..], pointers].concat();
+    let is_clone = object.pointer("/metadata/labels/topology.cluster.x-k8s.io~1owned").is_some();
+    match object["kind"].as_str().unwrap() {
+        "Machine" => {
+            let mut intent = copy(object, &with_metadata(&machine));
+            if of_control_plane && release != Release::V1_14 {
+                let record = "controlplane.cluster.x-k8s.io/kubeadm-cluster-configuration";
+                intent["metadata"]["annotations"][record] = json!("{\"apiServer\":{}}");
+            }
+            vec![(owner.0, intent)]
+        }
+        "MachineSet" => {
+            let mut intent =
+                copy(object, &with_metadata(&["/metadata/finalizers", "/metadata/ownerReferences", "/spec"]));
+            if release == Release::V1_10 {
+                let annotations = intent["metadata"]["annotations"].as_object_mut().unwrap();
+                annotations.remove("cluster.x-k8s.io/disable-machine-create");
+            }
+            vec![("capi-machinedeployment", intent)]
+        }
+        "MachineDeployment" => {
+            let mut intent = copy(object, &with_metadata(&["/metadata/ownerReferences", "/spec"]));
+            let annotations = intent["metadata"]["annotations"].as_object_mut().unwrap();
+            annotations.remove("machinedeployment.clusters.x-k8s.io/revision");
+            vec![("capi-topology", intent)]
+        }
+        "KubeadmConfig" | "DevMachine" if release.has_metadata_managers() => {
+            let spec = copy(object, &["/metadata/ownerReferences", "/spec"]);
+            vec![(owner.0, without_what_the_provider_sets(spec)), (owner.1, copy(object, &METADATA))]
+        }
+        "KubeadmConfig" | "DevMachine" => {
+            let whole = copy(object, &with_metadata(&["/metadata/ownerReferences", "/spec"]));
+            vec![(owner.0, without_what_the_provider_sets(whole))]
+        }
+        "KubeadmControlPlane"
+        | "DevCluster"
+        | "MachineHealthCheck"
+        | "DevMachineTemplate"
+        | "KubeadmConfigTemplate"
+            if is_clone =>
+        {
+            let mut intent = copy(object, &with_metadata(&["/metadata/ownerReferences", "/spec"]));
+            if let Some(spec) = intent["spec"].as_object_mut() {
+                // Set by the provider, and by a webhook.
+                spec.remove("controlPlaneEndpoint");
+                spec.remove("rollout");
+            }
+            vec![("capi-topology", intent)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn without_what_the_provider_sets(mut intent: Value) -> Value {
+    if let Some(spec) = intent["spec"].as_object_mut() {
+        spec.remove("providerID");
+    }
+    intent
+}
+
+/// What a release has stored besides: defaults of its webhooks, which no apply has in it.
+fn stored_besides(object: &Value, release: Release) -> Value {
+    let node = json!({"nodeRegistration": {"imagePullPolicy": "IfNotPresent"}});
+    match object["kind"].as_str().unwrap() {
+        "Machine" if object.pointer("/spec/deletion/nodeDeletionTimeoutSeconds").is_none() => {
+            json!({"spec": {"deletion": {"nodeDeletionTimeoutSeconds": 10}}})
+        }
+        "MachineSet" if release == Release::V1_10 => json!({"metadata": {"annotations":
+            {"cluster.x-k8s.io/disable-machine-create": null}}}),
+        "KubeadmConfig" if release == Release::V1_10 => {
+            let is_init = object.pointer("/spec/joinConfiguration").is_none();
+            let part = if is_init { "initConfiguration" } else { "joinConfiguration" };
+            json!({"spec": {"format": "cloud-config", part: node}})
+        }
+        "KubeadmControlPlane" if release == Release::V1_10 => {
+            json!({"spec": {"kubeadmConfigSpec": {"format": "cloud-config"}}})
+        }
+        "KubeadmConfigTemplate" if release == Release::V1_10 => {
+            json!({"spec": {"template": {"spec": {"format": "cloud-config", "joinConfiguration": node}}}})
+        }
+        _ => json!({}),
+    }
+}
+
+/// Gives every object of the cluster the shape of a release.
+async fn written_by(world: &World, release: Release) {
+    for mut object in everything(world).into_values() {
+        if object["metadata"]["namespace"] != "default"
+            || !object["apiVersion"].as_str().unwrap().contains("cluster.x-k8s.io/")
+        {
+            continue;
+        }
+        if release == Release::V1_10
+            && let Some(owners) =
+                object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut)
+        {
+            for owner in owners {
+                let version = owner["apiVersion"].as_str().unwrap().replace("v1beta2", "v1beta1");
+                owner["apiVersion"] = json!(version);
+            }
+        }
+        let applied = applied(&object, release);
+        let Some((first, _)) = applied.first() else { continue };
+        let entry = |manager: &str, operation: &str, fields: Value| {
+            json!({"manager": manager, "operation": operation, "apiVersion": object["apiVersion"],
+                "fieldsType": "FieldsV1", "fieldsV1": fields})
+        };
+        let mut managers = vec![entry(first, "Apply", json!({"f:metadata": {"f:name": {}}}))];
+        let is_part = ["KubeadmConfig", "DevMachine"].iter().any(|kind| object["kind"] == *kind);
+        if is_part && !release.has_metadata_managers() {
+            // They were created with their labels before those were applied.
+            let labels: Map<String, Value> = object["metadata"]["labels"]
+                .as_object()
+                .unwrap()
+                .keys()
+                .map(|label| (format!("f:{label}"), json!({})))
+                .collect();
+            managers.push(entry("manager", "Update", json!({"f:metadata": {"f:labels": labels}})));
+        }
+        let mut patch = stored_besides(&object, release);
+        patch["metadata"]["managedFields"] = json!(managers);
+        let name = key(object["metadata"]["name"].as_str().unwrap());
+        world.patch_of::<DynamicObject>(&resource(&object), &name, patch).await.unwrap();
+        for (manager, intent) in &applied {
+            apply(world, manager, intent).await;
+        }
+    }
+}
+
+fn revisions(world: &World) -> Vec<(String, Value)> {
+    let revision = |object: Value| object["metadata"]["resourceVersion"].clone();
+    everything(world).into_iter().map(|(name, object)| (name, revision(object))).collect()
+}
+
+async fn taken_over(release: Release) {
+    let finalizers = Arc::new(LostFinalizers::default());
+    let mut options = WorldOptions::new(7);
+    options.admission.push(Arc::clone(&finalizers) as Arc<dyn Admission>);
+    let mut world = World::begin(options).await.unwrap();
+    world.apply_objects(&manifests()).await.unwrap();
+    world.run_until("created", LONG, |world| is_settled(world, 5)).await.unwrap();
+    rest(&mut world).await;
+    world.kill().await;
+    written_by(&world, release).await;
+
+    let before = everything(&world);
+    world.restart().await;
+    rest(&mut world).await;
+    assert_eq!(touched(&before, &everything(&world)), [""; 0], "{release:?}");
+    let first = revisions(&world);
+    for _ in 0..2 {
+        world.restart().await;
+        rest(&mut world).await;
+        let now = revisions(&world);
+        let written: Vec<_> = now.iter().filter(|object| !first.contains(object)).collect();
+        assert!(written.is_empty(), "{release:?}: a restart has nothing to write: {written:?}");
+    }
+    let lost = std::mem::take(&mut *finalizers.0.lock().unwrap());
+    assert_eq!(lost, [""; 0], "{release:?}");
+    let parts = everything(&world).into_iter().filter(|(name, _)| is_part(name));
+    let parts: Vec<(String, Value)> = parts.collect();
+    assert_eq!(parts.len(), 10, "{release:?}: of five Machines");
+    for (name, object) in parts {
+        let managers = object["metadata"]["managedFields"].as_array().unwrap();
+        let label = "/fieldsV1/f:metadata/f:labels/f:team";
+        let of_label: Vec<&str> = managers
+            .iter()
+            .filter(|entry| entry.pointer(label).is_some())
+            .filter_map(|entry| entry["manager"].as_str())
+            .collect();
+        assert!(
+            matches!(of_label[..], [manager] if manager.ends_with("-metadata")),
+            "{release:?}: a label with several managers cannot be taken off: {name}: {of_label:?}"
+        );
+    }
+}
+
+fn is_part(name: &str) -> bool {
+    name.contains("/kubeadmconfigs ") || name.contains("/devmachines ")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_of_1_10_is_taken_over_without_touching_a_machine() {
+    taken_over(Release::V1_10).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_of_1_11_is_taken_over_without_touching_a_machine() {
+    taken_over(Release::V1_11).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_of_1_14_is_taken_over_without_touching_a_machine() {
+    taken_over(Release::V1_14).await;
+}
