@@ -1,6 +1,7 @@
 //! Developer tasks. `cargo xtask` is the front door of the project; CI uses the same commands.
 
 mod acceptance;
+mod crds;
 mod figures;
 mod run;
 mod tools;
@@ -23,6 +24,8 @@ usage: cargo xtask TASK
           plays random worlds with everything that can go wrong, and shortens the story of each finding; 1 000 from seed 0
   picture docs/demo.svg, from a real run of windlass demo
   accept  what takes long: kills, and the acceptance checks beside the checkout (says how many are left out)
+  compare-crds DIR [--looser]
+          what objects written for the CustomResourceDefinitions in DIR would miss here; --looser: what they refuse and we take
   bless   rewrites the expected output of scenarios, stories and snapshots: review the diff
 ";
 
@@ -38,6 +41,8 @@ fn main() -> ExitCode {
         ["kills", "--binary", file] => kills(Some(file)),
         ["worlds", rest @ ..] => worlds(rest),
         ["picture"] => picture(),
+        ["compare-crds", directory] => crds::compare(directory, false),
+        ["compare-crds", directory, "--looser"] => crds::compare(directory, true),
         ["bless"] => bless(),
         ["accept"] => accept(),
         _ => {
