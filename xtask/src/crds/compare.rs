@@ -22,21 +22,50 @@ pub(crate) struct Difference {
 pub(crate) enum What {
     MissingKind,
     MissingVersion(String),
-    Name { of: &'static str, ours: String, theirs: String },
-    MissingName { of: &'static str, name: String },
+    Name {
+        of: &'static str,
+        ours: String,
+        theirs: String,
+    },
+    MissingName {
+        of: &'static str,
+        name: String,
+    },
     MissingColumn(String),
-    Column { name: String, ours: String, theirs: String },
+    Column {
+        name: String,
+        ours: String,
+        theirs: String,
+    },
     MissingSubresource(String),
-    Subresource { name: String, ours: String, theirs: String },
+    Subresource {
+        name: String,
+        ours: String,
+        theirs: String,
+    },
     MissingField,
     /// Anything is taken here, where theirs says what it is: nothing is pruned, explained, or owned field by field.
     Untyped,
-    Type { ours: String, theirs: String },
+    Type {
+        ours: String,
+        theirs: String,
+    },
     Required(String),
     Enum(Vec<String>),
-    Pattern { ours: String, theirs: String },
-    Limit { name: &'static str, ours: String, theirs: String },
-    Merge { name: &'static str, ours: String, theirs: String },
+    Pattern {
+        ours: String,
+        theirs: String,
+    },
+    Limit {
+        name: &'static str,
+        ours: String,
+        theirs: String,
+    },
+    Merge {
+        name: &'static str,
+        ours: String,
+        theirs: String,
+    },
     Default(String),
     Rule(String),
 }
@@ -287,9 +316,7 @@ impl Found {
 
     /// How two writers share it. An unsaid list is atomic, an unsaid map is granular.
     fn merging(&mut self, path: &str, ours: &Value, theirs: &Value) {
-        for (name, unsaid) in
-            [("x-kubernetes-list-type", "atomic"), ("x-kubernetes-map-type", "granular")]
-        {
+        for (name, unsaid) in [("x-kubernetes-list-type", "atomic"), ("x-kubernetes-map-type", "granular")] {
             let said = |schema: &Value| schema[name].as_str().unwrap_or(unsaid).to_owned();
             let (ours, theirs) = (said(ours), said(theirs));
             if ours != theirs {
@@ -379,7 +406,10 @@ mod tests {
         }});
         assert_eq!(of_specs(&theirs, &theirs), [""; 0]);
         assert_eq!(of_specs(&ours, &theirs), [""; 0]);
-        assert_eq!(of_specs(&theirs, &ours), ["Thing spec.a: not allowed here: External", "Thing spec.b: the field is missing"]);
+        assert_eq!(
+            of_specs(&theirs, &ours),
+            ["Thing spec.a: not allowed here: External", "Thing spec.b: the field is missing"]
+        );
     }
 
     #[test]
@@ -423,8 +453,15 @@ mod tests {
         };
         let atomic = list(json!({"x-kubernetes-list-type": "atomic"}));
         assert_eq!(of_specs(&list(json!({})), &atomic), [""; 0], "atomic is the default");
-        assert_eq!(of_specs(&map(&["name"]), &atomic), ["Thing spec.list: list-type is map here, atomic there"]);
-        assert_eq!(of_specs(&map(&["value", "name"]), &map(&["name", "value"])), [""; 0], "keys have no order");
+        assert_eq!(
+            of_specs(&map(&["name"]), &atomic),
+            ["Thing spec.list: list-type is map here, atomic there"]
+        );
+        assert_eq!(
+            of_specs(&map(&["value", "name"]), &map(&["name", "value"])),
+            [""; 0],
+            "keys have no order"
+        );
         assert_eq!(
             of_specs(&map(&["name"]), &map(&["name", "value"])),
             ["Thing spec.list: list-map-keys is name here, name, value there"]

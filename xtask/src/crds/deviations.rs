@@ -3,7 +3,22 @@
 use super::compare::Difference;
 
 /// Kind (or `*`), path (or its end, after `*`), and the word for what is different.
-const DEVIATIONS: &[(&str, &str, &str, &str)] = &[];
+const DEVIATIONS: &[(&str, &str, &str, &str)] = &[
+    ("*", "*.replicas", "minimum", "a negative count means nothing, and is refused at once"),
+    ("*", "*.remediation.maxRetry", "minimum", "the same"),
+    ("ExtensionConfig", "spec.clientConfig.service.port", "minimum", "upstream's webhook refuses it, too"),
+    ("ExtensionConfig", "spec.clientConfig.service.port", "maximum", "the same"),
+    (
+        "ExtensionConfig",
+        "spec.clientConfig.service.port",
+        "default",
+        "upstream's webhook writes the same value",
+    ),
+    ("ExtensionConfig", "spec.namespaceSelector", "default", "the same"),
+    ("MachineHealthCheck", "spec.checks", "default", "the same"),
+    ("ClusterResourceSet", "spec.clusterSelector", "rule", "upstream's webhook refuses it, too"),
+    ("ClusterResourceSet", "spec.strategy", "rule", "the same"),
+];
 
 /// Why a difference is meant to be.
 pub(super) fn why(difference: &Difference) -> Option<&'static str> {

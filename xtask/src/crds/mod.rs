@@ -24,7 +24,8 @@ pub(crate) fn compare(directory: &str, looser: bool) -> Task {
         .arg("crds")
         .output()
         .map_err(|error| format!("windlass crds: {error}"))?;
-    let ours = parse(&String::from_utf8_lossy(&output.stdout)).map_err(|error| format!("windlass crds: {error}"))?;
+    let ours =
+        parse(&String::from_utf8_lossy(&output.stdout)).map_err(|error| format!("windlass crds: {error}"))?;
     if looser {
         for difference in definitions(&theirs, &ours, VERSION) {
             say(&difference.to_string());
