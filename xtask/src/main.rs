@@ -1,6 +1,7 @@
 //! Developer tasks. `cargo xtask` is the front door of the project; CI uses the same commands.
 
 mod acceptance;
+mod crds;
 mod figures;
 mod real;
 mod run;
@@ -26,6 +27,8 @@ usage: cargo xtask TASK
           a kube-apiserver with etcd, built from their modules the first time, and everything that is tested on it
   picture docs/demo.svg, from a real run of windlass demo
   accept  what takes long: kills, and the acceptance checks beside the checkout (says how many are left out)
+  compare-crds DIR [--looser]
+          what objects written for the CustomResourceDefinitions in DIR would miss here; --looser: what they refuse and we take
   bless   rewrites the expected output of scenarios, stories and snapshots: review the diff
 ";
 
@@ -42,6 +45,8 @@ fn main() -> ExitCode {
         ["worlds", rest @ ..] => worlds(rest),
         ["real", names @ ..] => real::run(names),
         ["picture"] => picture(),
+        ["compare-crds", directory] => crds::compare(directory, false),
+        ["compare-crds", directory, "--looser"] => crds::compare(directory, true),
         ["bless"] => bless(),
         ["accept"] => accept(),
         _ => {

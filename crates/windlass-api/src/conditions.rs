@@ -107,6 +107,9 @@ pub const CONTROL_PLANE_COMPONENTS_HEALTHY: &str = "ControlPlaneComponentsHealth
 /// KubeadmConfig: the bootstrap data are there.
 pub const DATA_SECRET_AVAILABLE: &str = "DataSecretAvailable";
 
+/// On a ClusterResourceSet: everything is in all Clusters that it selects.
+pub const RESOURCES_APPLIED: &str = "ResourcesApplied";
+
 /// DevMachine: the virtual machine is there.
 pub const VM_PROVISIONED: &str = "VMProvisioned";
 /// DevMachine: the Node is there.
@@ -120,6 +123,12 @@ pub const API_SERVER_PROVISIONED: &str = "APIServerProvisioned";
 pub mod reason {
     // Of many conditions.
 
+    /// Everything was applied.
+    pub const APPLIED: &str = "Applied";
+    /// Something was not applied.
+    pub const NOT_APPLIED: &str = "NotApplied";
+    /// A Secret is not of the type whose content may be applied.
+    pub const WRONG_SECRET_TYPE: &str = "WrongSecretType";
     /// Something went wrong that is not the object's fault.
     pub const INTERNAL_ERROR: &str = "InternalError";
     /// An object that is referred to is not there.

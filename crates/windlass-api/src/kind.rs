@@ -43,11 +43,13 @@ macro_rules! choice {
 }
 
 /// Declares a kind: its struct, and what a client must know of it. Its objects belong to a namespace, or with `Cluster` after
-/// the plural to the whole cluster.
+/// the plural to the whole cluster. A spec that may be absent is marked `#[optional]`.
 macro_rules! kind {
     (
         $(#[doc = $doc:literal])+
-        pub struct $Kind:ident in $group:expr, $plural:literal $(, $scope:ident)? { spec: $Spec:ty $(, status: $Status:ty)? $(,)? }
+        pub struct $Kind:ident in $group:expr, $plural:literal $(, $scope:ident)? {
+            $(#[$optional:ident])? spec: $Spec:ty $(, status: $Status:ty)? $(,)?
+        }
     ) => {
         $(#[doc = $doc])+
         #[derive(Clone, Debug, Default, PartialEq)]
@@ -166,7 +168,7 @@ macro_rules! kind {
                 schemars::json_schema!({
                     "type": "object",
                     "description": concat!($($doc),+).trim(),
-                    "required": ["spec"],
+                    "required": crate::kind::required!($($optional)?),
                     "properties": {
                         "apiVersion": {"type": "string"},
                         "kind": {"type": "string"},
@@ -180,6 +182,16 @@ macro_rules! kind {
     };
 }
 
+/// The fields that every object of a kind must have: `#[optional]` before the spec lets it be absent.
+macro_rules! required {
+    () => {
+        ["spec"]
+    };
+    (optional) => {
+        serde_json::Value::Array(Vec::new())
+    };
+}
+
 /// The scope of a kind.
 macro_rules! scope {
     () => {
@@ -190,7 +202,7 @@ macro_rules! scope {
     };
 }
 
-pub(crate) use {choice, kind, resource_struct, scope};
+pub(crate) use {choice, kind, required, resource_struct, scope};
 
 /// A scope that kinds of this crate have.
 pub(crate) trait Scope {

@@ -11,7 +11,7 @@
 //! - [`object`]: Kubernetes objects of any kind
 //!
 //! With the feature `resources`, also the kinds that Windlass manages (`cluster`, `control_plane`, `bootstrap`,
-//! `infrastructure`), their CRDs (`crds`) and the hooks as an OpenAPI document (`openapi`).
+//! `infrastructure`, `addons`, `ipam`), their CRDs (`crds`) and the hooks as an OpenAPI document (`openapi`).
 //!
 //! ```
 //! use windlass_api::hooks::{BeforeClusterUpgradeRequest, BeforeClusterUpgradeResponse, RetryResponse};
@@ -29,6 +29,8 @@
 //! ```
 
 #[cfg(feature = "resources")]
+pub mod addons;
+#[cfg(feature = "resources")]
 pub mod bootstrap;
 #[cfg(feature = "resources")]
 pub mod cluster;
@@ -37,6 +39,7 @@ pub mod conditions;
 pub mod control_plane;
 #[cfg(feature = "resources")]
 pub mod crds;
+mod described;
 pub mod dns_label;
 pub mod go;
 pub mod go_duration;
@@ -44,6 +47,8 @@ pub mod handler_name;
 pub mod hooks;
 #[cfg(feature = "resources")]
 pub mod infrastructure;
+#[cfg(feature = "resources")]
+pub mod ipam;
 mod kind;
 mod kubernetes;
 pub mod label_selector;

@@ -31,6 +31,14 @@ pub const BOOTSTRAP_API_VERSION: &str = "bootstrap.cluster.x-k8s.io/v1beta2";
 pub const INFRASTRUCTURE_GROUP: &str = "infrastructure.cluster.x-k8s.io";
 /// `apiVersion` of the infrastructure objects for development.
 pub const INFRASTRUCTURE_API_VERSION: &str = "infrastructure.cluster.x-k8s.io/v1beta2";
+/// Group of what is applied to clusters once they are there.
+pub const ADDONS_GROUP: &str = "addons.cluster.x-k8s.io";
+/// `apiVersion` of the objects of [`ADDONS_GROUP`].
+pub const ADDONS_API_VERSION: &str = "addons.cluster.x-k8s.io/v1beta2";
+/// Group of addresses.
+pub const IPAM_GROUP: &str = "ipam.cluster.x-k8s.io";
+/// `apiVersion` of the objects of [`IPAM_GROUP`].
+pub const IPAM_API_VERSION: &str = "ipam.cluster.x-k8s.io/v1beta2";
 
 // Hooks that are under way.
 
@@ -265,6 +273,8 @@ mod tests {
         assert_eq!(CONTROL_PLANE_API_VERSION, format!("{CONTROL_PLANE_GROUP}/v1beta2"));
         assert_eq!(BOOTSTRAP_API_VERSION, format!("{BOOTSTRAP_GROUP}/v1beta2"));
         assert_eq!(INFRASTRUCTURE_API_VERSION, format!("{INFRASTRUCTURE_GROUP}/v1beta2"));
+        assert_eq!(ADDONS_API_VERSION, format!("{ADDONS_GROUP}/v1beta2"));
+        assert_eq!(IPAM_API_VERSION, format!("{IPAM_GROUP}/v1beta2"));
     }
 
     #[test]

@@ -11,9 +11,11 @@ use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use windlass_api::addons::ClusterResourceSet;
 use windlass_api::bootstrap::{KubeadmConfig, KubeadmConfigTemplate};
 use windlass_api::cluster::{
-    Cluster, ClusterClass, Machine, MachineDeployment, MachineHealthCheck, MachinePool, MachineSet,
+    Cluster, ClusterClass, Machine, MachineDeployment, MachineDrainRule, MachineHealthCheck, MachinePool,
+    MachineSet,
 };
 use windlass_api::control_plane::{KubeadmControlPlane, KubeadmControlPlaneTemplate};
 use windlass_api::infrastructure::{
@@ -249,11 +251,28 @@ async fn what_is_wrong_is_refused_with_its_field() {
             json!({"version": "v1.33.0"}),
             "spec.machineTemplate: Required value",
         ),
-        (ApiResource::erase::<DevMachine>(&()), json!({"backend": {}}), "spec.backend"),
+        (ApiResource::erase::<DevMachine>(&()), json!({}), "spec.backend: Required value"),
         (
-            ApiResource::erase::<DevMachine>(&()),
-            json!({"backend": {"docker": {}, "inMemory": {}}}),
-            "spec.backend: Too many: 2: must have at most 1 item",
+            ApiResource::erase::<KubeadmConfig>(&()),
+            json!({"joinConfiguration": {"nodeRegistration": {"kubeletExtraArgs": [
+                {"name": "v", "value": "1"}, {"name": "v", "value": "2"},
+            ]}}}),
+            "every argument may be there once",
+        ),
+        (
+            ApiResource::erase::<KubeadmConfig>(&()),
+            json!({"diskSetup": {"partitions": [{"device": "/dev/sdb"}]}}),
+            "exactly one of layout and diskLayout must be set",
+        ),
+        (
+            ApiResource::erase::<ClusterResourceSet>(&()),
+            json!({"clusterSelector": {}, "resources": [{"kind": "ConfigMap", "name": "m"}]}),
+            "spec.clusterSelector: Invalid value",
+        ),
+        (
+            ApiResource::erase::<MachineDrainRule>(&()),
+            json!({"drain": {"behavior": "Wait"}}),
+            "spec.drain.behavior: Unsupported value",
         ),
     ] {
         let said = refused(resource, spec).await;
@@ -262,7 +281,7 @@ async fn what_is_wrong_is_refused_with_its_field() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn fields_that_windlass_does_not_know_survive_where_types_are_partial() {
+async fn fields_that_no_code_looks_at_survive_and_unknown_ones_are_pruned() {
     let (_server, client) = cluster_api().await;
     let untyped: Api<DynamicObject> =
         Api::default_namespaced_with(client.clone(), &ApiResource::erase::<KubeadmConfig>(&()));
@@ -270,13 +289,15 @@ async fn fields_that_windlass_does_not_know_survive_where_types_are_partial() {
         "clusterConfiguration": {
             "etcd": {"local": {"dataDir": "/d", "imageTag": "3.6"}},
             "apiServer": {"extraArgs": [{"name": "a", "value": "b"}]},
-            "newInKubeadm": {"deep": [1, {"x": null}]},
+            "certificatesDir": "/certs",
         },
-        "joinConfiguration": {"nodeRegistration": {"taints": [], "newInKubeadm": true}},
+        "initConfiguration": {"bootstrapTokens": [{"token": "abcdef.0123456789abcdef", "ttlSeconds": 60}]},
+        "joinConfiguration": {"nodeRegistration": {"taints": [], "imagePullSerial": false}, "controlPlane": {}},
         "users": [{"name": "u", "sudo": "ALL"}],
     });
     let mut object = DynamicObject::new("x", &ApiResource::erase::<KubeadmConfig>(&()));
     object.data = json!({"spec": spec});
+    object.data["spec"]["clusterConfiguration"]["notOfKubeadm"] = json!({"deep": [1]});
     untyped.create(&PostParams::default(), &object).await.unwrap();
 
     let api: Api<KubeadmConfig> = Api::default_namespaced(client);

@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod certificates;
 pub mod cluster;
+pub mod cluster_resource_set;
 pub mod control_plane;
 pub mod describe;
 pub mod extension_config;

@@ -5,6 +5,7 @@
 
 pub mod admission;
 pub mod cluster;
+pub mod cluster_resource_set;
 pub mod condition;
 pub mod contract;
 pub mod control_plane;

@@ -44,20 +44,17 @@ impl Reconciler for DevClusters {
             return Ok(Outcome::done());
         }
         let mut status = dev_cluster.status.clone();
-        let in_memory = dev_cluster.spec.backend.in_memory.is_some();
-        let ready = if in_memory {
-            self.world.workload(dev_cluster).await?;
-            if !dev_cluster.spec.control_plane_endpoint.is_set() {
-                let host = WorkloadClusters::host(&key.namespace, &key.name);
-                let endpoint = json!({"spec": {"controlPlaneEndpoint": {"host": host, "port": PORT}}});
-                context.writer::<DevCluster>().patch(dev_cluster, endpoint).await?;
-            }
-            Finding::yes("Ready", "Provisioned")
-        } else {
-            let why = "only the inMemory backend can be used here";
-            Finding::no("Ready", "UnsupportedBackend").because(why)
-        };
-        status.initialization = DevInitializationStatus { provisioned: in_memory.then_some(true) };
+        self.world.workload(dev_cluster).await?;
+        if !dev_cluster.spec.control_plane_endpoint.is_set() {
+            let host = WorkloadClusters::host(&key.namespace, &key.name);
+            let endpoint = json!({"spec": {"controlPlaneEndpoint": {"host": host, "port": PORT}}});
+            context.writer::<DevCluster>().patch(dev_cluster, endpoint).await?;
+        }
+        let mut ready = Finding::yes("Ready", "Provisioned");
+        if dev_cluster.spec.backend.in_memory.is_none() {
+            ready = ready.because("the docker backend is taken for inMemory: no containers are started here");
+        }
+        status.initialization = DevInitializationStatus { provisioned: Some(true) };
         condition::set(&mut status.conditions, ready, dev_cluster.metadata.generation, context.now());
         if status != dev_cluster.status {
             let own = DevClusterStatus {

@@ -81,12 +81,7 @@ impl Reconciler for DevMachines {
         if add_finalizer(context, dev_machine, FINALIZER).await? {
             return Ok(Outcome::done());
         }
-        let Some(spec) = &dev_machine.spec.backend.in_memory else {
-            let why = Finding::no(Part::Vm.condition(), "UnsupportedBackend")
-                .because("only the inMemory backend can be used here");
-            self.say(context, dev_machine, false, vec![why], dev_machine.status.clone()).await?;
-            return Ok(Outcome::done());
-        };
+        let spec = &dev_machine.spec.backend.in_memory();
         let (Some(machine), Some(home)) = (machine, home) else {
             return self.hold(context, dev_machine, Hold::Owner).await;
         };
@@ -118,10 +113,11 @@ impl DevMachines {
         home: Option<&Home>,
     ) -> Result<Outcome, DevError> {
         let version = dev_machine.annotations().get(KUBELET_VERSION_ANNOTATION);
-        if let (Some(version), Some(began), Some(spec), Some(machine), Some(home)) =
-            (version, began(&dev_machine.status), &dev_machine.spec.backend.in_memory, machine, home)
+        if let (Some(version), Some(began), Some(machine), Some(home)) =
+            (version, began(&dev_machine.status), machine, home)
             && condition::is_true(&dev_machine.status.conditions, Part::Node.condition())
         {
+            let spec = &dev_machine.spec.backend.in_memory();
             let scope = Scope { dev_machine, spec, machine, home };
             let startup = self.startup(&scope, began);
             self.build(&scope, version, &startup, context.now()).await?;

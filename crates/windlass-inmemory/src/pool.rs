@@ -152,14 +152,11 @@ impl Reconciler for DevMachinePools {
         if add_finalizer(context, dev_pool, FINALIZER).await? {
             return Ok(Outcome::done());
         }
-        let finding = match (pool, home, &dev_pool.spec.template.backend.in_memory) {
-            (Some(pool), Some(home), Some(spec)) => {
-                return self.run(context, dev_pool, &pool, &home, spec).await;
-            }
-            (_, _, None) => Finding::no("Ready", "UnsupportedBackend")
-                .because("only the inMemory backend can be used here"),
-            _ => Finding::no("Ready", Hold::Owner.reason()).because(Hold::Owner.message()),
-        };
+        if let (Some(pool), Some(home)) = (pool, home) {
+            let spec = dev_pool.spec.in_memory();
+            return self.run(context, dev_pool, &pool, &home, &spec).await;
+        }
+        let finding = Finding::no("Ready", Hold::Owner.reason()).because(Hold::Owner.message());
         say(context, dev_pool, finding, dev_pool.status.clone()).await?;
         Ok(Outcome::done())
     }
@@ -223,13 +220,14 @@ impl DevMachinePools {
             context.writer::<DevMachinePool>().patch(dev_pool, patch).await?;
             return Ok(Outcome::done());
         }
+        let provisioned =
+            dev_pool.status.initialization.provisioned == Some(true) || ids.len() == wanted.replicas;
+        let provisioned = provisioned.then_some(true);
         let status = DevMachinePoolStatus {
             conditions: dev_pool.status.conditions.clone(),
-            initialization: DevInitializationStatus {
-                provisioned: (dev_pool.status.initialization.provisioned == Some(true)
-                    || ids.len() == wanted.replicas)
-                    .then_some(true),
-            },
+            initialization: DevInitializationStatus { provisioned },
+            ready: provisioned,
+            infrastructure_machine_kind: String::new(),
             replicas: i32::try_from(ids.len()).ok(),
             instances: after
                 .instances

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kube::Client;
 use windlass_controllers::cluster::Clusters;
+use windlass_controllers::cluster_resource_set::ClusterResourceSets;
 use windlass_controllers::control_plane::ControlPlaneReconciler;
 use windlass_controllers::extension_config::{ClusterNamespaces, ExtensionConfigController};
 use windlass_controllers::external::Externals;
@@ -92,6 +93,9 @@ impl Plane {
                 Arc::clone(&access),
                 in_place.clone(),
             );
+        }
+        if selection.has(Controller::ClusterResourceSet) {
+            ClusterResourceSets::register(manager, Arc::clone(&access));
         }
         if selection.has(Controller::Machine) {
             Machines::register(manager, Parts { externals, access, nodes, in_place });

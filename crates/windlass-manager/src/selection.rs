@@ -25,11 +25,13 @@ pub enum Controller {
     MachinePool,
     /// MachineHealthChecks.
     MachineHealthCheck,
+    /// ClusterResourceSets.
+    ClusterResourceSet,
 }
 
 impl Controller {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Topology,
         Self::ExtensionConfig,
         Self::Cluster,
@@ -39,6 +41,7 @@ impl Controller {
         Self::Machine,
         Self::MachinePool,
         Self::MachineHealthCheck,
+        Self::ClusterResourceSet,
     ];
 
     /// What users call it, which is also its name in logs and metrics.
@@ -53,6 +56,7 @@ impl Controller {
             Self::Machine => "machine",
             Self::MachinePool => "machinepool",
             Self::MachineHealthCheck => "machinehealthcheck",
+            Self::ClusterResourceSet => "clusterresourceset",
         }
     }
 }

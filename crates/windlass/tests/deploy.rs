@@ -14,6 +14,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use kube::client::Body;
 use serde_json::{Value, json};
+use windlass_api::addons::{ClusterResourceSet, ClusterResourceSetBinding};
 use windlass_api::cluster::{Cluster, Machine};
 use windlass_apiserver::ApiServer;
 use windlass_controllers::admission::{ADMITTED, AdmissionWebhook, ObjectLookUp};
@@ -229,12 +230,37 @@ async fn an_upgrade_needs_the_rights_that_are_given_and_no_others() {
         "spec": {"clusterName": "c1", "selector": {"matchLabels": {"cluster.x-k8s.io/cluster-name": "c1"}},
             "checks": {"unhealthyNodeConditions": [{"type": "Ready", "status": "False", "timeoutSeconds": 60}]}}});
     apply(&admin, &check).await.unwrap();
-    until(&admin, "v1.31.0", 3, &refused).await;
+    let addon = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "greeting"}});
+    let addons = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "addons", "namespace": "default"}, "data": {"greeting.json": addon.to_string()}});
+    apply(&admin, &addons).await.unwrap();
+    for name in ["first", "second"] {
+        let set = json!({"apiVersion": "addons.cluster.x-k8s.io/v1beta2", "kind": "ClusterResourceSet",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"clusterSelector": {"matchLabels": {"stage": "test"}},
+                "resources": [{"kind": "ConfigMap", "name": "addons"}]}});
+        apply(&admin, &set).await.unwrap();
+    }
     let api: Api<Cluster> = Api::default_namespaced(admin.clone());
+    let labels = Patch::Merge(json!({"metadata": {"labels": {"stage": "test"}}}));
+    api.patch("c1", &PatchParams::default(), &labels).await.unwrap();
+    until(&admin, "v1.31.0", 3, &refused).await;
     review(&client, &api.get("c1").await.unwrap()).await;
     let patch = Patch::Merge(json!({"spec": {"topology": {"version": "v1.32.0"}}}));
     api.patch("c1", &PatchParams::default(), &patch).await.unwrap();
     until(&admin, "v1.32.0", 3, &refused).await;
+    let bindings: Api<ClusterResourceSetBinding> = Api::default_namespaced(admin.clone());
+    let bound = bindings.get("c1").await.unwrap().spec.bindings;
+    let applied = bound.iter().map(|set| set.resources.iter().all(|one| one.applied == Some(true)));
+    assert_eq!(applied.collect::<Vec<_>>(), [true, true]);
+    let sets: Api<ClusterResourceSet> = Api::default_namespaced(admin.clone());
+    for name in ["first", "second"] {
+        sets.delete(name, &DeleteParams::default()).await.unwrap();
+        // One after the other: the first leaves the record of the second.
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    assert!(sets.list(&ListParams::default()).await.unwrap().items.is_empty(), "{:#?}", manager.failing());
+    assert!(bindings.get_opt("c1").await.unwrap().is_none());
     api.delete("c1", &DeleteParams::default()).await.unwrap();
     for _ in 0..600 {
         if api.get_opt("c1").await.unwrap().is_none() {

@@ -1,4 +1,4 @@
-//! kubeadm's own configuration, as far as Windlass looks at it. The rest is kept as it came.
+//! kubeadm's own configuration, as far as Windlass looks at it. The rest is kept as it came, and described to users.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,16 @@ resource_struct! {
         /// etcd.
         pub etcd: Option<Etcd>,
         /// The API server. Kept as it came.
+        #[schemars(schema_with = "super::described::api_server")]
         pub api_server: Option<AnyObject>,
         /// The controller manager. Kept as it came.
+        #[schemars(schema_with = "super::described::control_plane_component")]
         pub controller_manager: Option<AnyObject>,
         /// The scheduler. Kept as it came.
+        #[schemars(schema_with = "super::described::control_plane_component")]
         pub scheduler: Option<AnyObject>,
         /// The DNS add-on.
+        #[schemars(schema_with = "super::described::image")]
         pub dns: Option<Image>,
         /// Where images come from.
         #[schemars(length(min = 1, max = 512))]
@@ -29,6 +33,7 @@ resource_struct! {
         /// Features of kubeadm.
         pub feature_gates: BTreeMap<String, bool>,
         /// Everything else.
+        #[schemars(schema_with = "super::described::more_of_the_cluster")]
         #[serde(flatten)]
         pub other: BTreeMap<String, Value>,
     }
@@ -44,6 +49,7 @@ resource_struct! {
         #[schemars(length(min = 1, max = 256))]
         pub image_tag: String,
         /// Everything else.
+        #[schemars(schema_with = "super::described::nothing_more")]
         #[serde(flatten)]
         pub other: BTreeMap<String, Value>,
     }
@@ -53,6 +59,7 @@ resource_struct! {
     /// etcd: on the Machines of the control plane, or elsewhere.
     pub struct Etcd {
         /// On the Machines of the control plane; the default.
+        #[schemars(schema_with = "super::described::local_etcd")]
         pub local: Option<Image>,
         /// Elsewhere: nothing here looks after it.
         pub external: Option<ExternalEtcd>,
@@ -61,11 +68,14 @@ resource_struct! {
 
 resource_struct! {
     /// An etcd that nothing here looks after.
+    #[schemars(extend("required" = ["caFile", "certFile", "endpoints", "keyFile"]))]
     pub struct ExternalEtcd {
         /// Where it is.
-        #[schemars(length(min = 1, max = 50), extend("x-kubernetes-list-type" = "atomic"))]
+        #[schemars(length(min = 1, max = 50), inner(length(min = 1, max = 512)))]
+        #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
         pub endpoints: Vec<String>,
         /// Everything else.
+        #[schemars(schema_with = "super::described::more_of_external_etcd")]
         #[serde(flatten)]
         pub other: BTreeMap<String, Value>,
     }
@@ -78,15 +88,20 @@ resource_struct! {
         pub node_registration: Option<NodeRegistrationOptions>,
         /// Where this API server listens. Kept as it came.
         #[serde(rename = "localAPIEndpoint")]
+        #[schemars(schema_with = "super::described::local_api_endpoint")]
         pub local_api_endpoint: Option<AnyObject>,
         /// Phases of kubeadm to leave out.
-        #[schemars(length(min = 1, max = 50), extend("x-kubernetes-list-type" = "atomic"))]
+        #[schemars(length(min = 1, max = 50), inner(length(min = 1, max = 256)))]
+        #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
         pub skip_phases: Vec<String>,
         /// Patches of kubeadm. Kept as they came.
+        #[schemars(schema_with = "super::described::patches")]
         pub patches: Option<AnyObject>,
         /// How long steps may take, in seconds.
+        #[schemars(schema_with = "super::described::timeouts")]
         pub timeouts: BTreeMap<String, i32>,
         /// Everything else.
+        #[schemars(schema_with = "super::described::more_of_init")]
         #[serde(flatten)]
         pub other: BTreeMap<String, Value>,
     }
@@ -101,17 +116,23 @@ resource_struct! {
         #[schemars(length(min = 1, max = 512))]
         pub ca_cert_path: String,
         /// How the control plane is found; has a secret token in it. Kept as it came.
+        #[schemars(schema_with = "super::described::discovery")]
         pub discovery: Option<AnyObject>,
         /// Present if the Machine becomes part of the control plane. Kept as it came.
+        #[schemars(schema_with = "super::described::join_control_plane")]
         pub control_plane: Option<AnyObject>,
         /// Phases of kubeadm to leave out.
-        #[schemars(length(min = 1, max = 50), extend("x-kubernetes-list-type" = "atomic"))]
+        #[schemars(length(min = 1, max = 50), inner(length(min = 1, max = 256)))]
+        #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
         pub skip_phases: Vec<String>,
         /// Patches of kubeadm. Kept as they came.
+        #[schemars(schema_with = "super::described::patches")]
         pub patches: Option<AnyObject>,
         /// How long steps may take, in seconds.
+        #[schemars(schema_with = "super::described::timeouts")]
         pub timeouts: BTreeMap<String, i32>,
         /// Everything else.
+        #[schemars(schema_with = "super::described::nothing_more")]
         #[serde(flatten)]
         pub other: BTreeMap<String, Value>,
     }
@@ -130,9 +151,10 @@ resource_struct! {
         #[schemars(schema_with = "crate::crds::taints")]
         pub taints: Option<Vec<Taint>>,
         /// Arguments of the kubelet. Kept as they came.
-        #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
+        #[schemars(schema_with = "super::described::kubelet_extra_args")]
         pub kubelet_extra_args: Vec<AnyObject>,
         /// Everything else.
+        #[schemars(schema_with = "super::described::more_of_registration")]
         #[serde(flatten)]
         pub other: BTreeMap<String, Value>,
     }

@@ -9,12 +9,12 @@ use crate::kind::{AnyObject, choice, kind, resource_struct};
 
 kind! {
     /// How a Machine becomes a Node.
-    pub struct KubeadmConfig in BOOTSTRAP, "kubeadmconfigs" { spec: KubeadmConfigSpec, status: KubeadmConfigStatus }
+    pub struct KubeadmConfig in BOOTSTRAP, "kubeadmconfigs" { #[optional] spec: KubeadmConfigSpec, status: KubeadmConfigStatus }
 }
 
 kind! {
     /// What KubeadmConfigs are made from.
-    pub struct KubeadmConfigTemplate in BOOTSTRAP, "kubeadmconfigtemplates" { spec: KubeadmConfigTemplateSpec }
+    pub struct KubeadmConfigTemplate in BOOTSTRAP, "kubeadmconfigtemplates" { #[optional] spec: KubeadmConfigTemplateSpec }
 }
 
 resource_struct! {
@@ -48,29 +48,35 @@ resource_struct! {
         #[schemars(length(min = 1, max = 200), extend("x-kubernetes-list-type" = "atomic"))]
         pub files: Vec<File>,
         /// Disks to partition and format. Kept as it came.
+        #[schemars(schema_with = "super::described::disk_setup")]
         pub disk_setup: Option<AnyObject>,
         /// What to mount where, as lines of fstab.
         #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
         pub mounts: Vec<Vec<String>>,
         /// Commands to run early in the boot.
-        #[schemars(length(min = 1, max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
+        #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 10240)))]
+        #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
         pub boot_commands: Vec<String>,
         /// Commands to run before kubeadm.
-        #[schemars(length(min = 1, max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
+        #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 10240)))]
+        #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
         pub pre_kubeadm_commands: Vec<String>,
         /// Commands to run after kubeadm.
-        #[schemars(length(min = 1, max = 1000), extend("x-kubernetes-list-type" = "atomic"))]
+        #[schemars(length(min = 1, max = 1000), inner(length(min = 1, max = 10240)))]
+        #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
         pub post_kubeadm_commands: Vec<String>,
         /// Users to create. Kept as they came.
-        #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
+        #[schemars(schema_with = "super::described::users")]
         pub users: Vec<AnyObject>,
         /// Where the time comes from. Kept as it came.
+        #[schemars(schema_with = "super::described::ntp")]
         pub ntp: Option<AnyObject>,
         /// Format of the bootstrap data.
         pub format: Option<BootstrapFormat>,
         /// How much kubeadm logs.
         pub verbosity: Option<i32>,
         /// Settings of the Ignition format. Kept as they came.
+        #[schemars(schema_with = "super::described::ignition")]
         pub ignition: Option<AnyObject>,
     }
 }
@@ -102,11 +108,24 @@ resource_struct! {
         pub encoding: Option<FileEncoding>,
         /// Whether it is added to what is there.
         pub append: Option<bool>,
+        /// How the content is read. Kept as it came: whoever makes the bootstrap data reads it.
+        pub content_format: Option<FileContentFormat>,
         /// What is in it.
         #[schemars(length(min = 1, max = 10240))]
         pub content: String,
         /// Where what is in it comes from, if it is not said here. Kept as it came.
+        #[schemars(schema_with = "super::described::content_from")]
         pub content_from: Option<Value>,
+    }
+}
+
+choice! {
+    /// How the content of a file is read.
+    pub enum FileContentFormat {
+        /// As it is.
+        Raw = "Raw",
+        /// As a template, filled in when the bootstrap data are made.
+        Template = "Template",
     }
 }
 
@@ -137,6 +156,7 @@ resource_struct! {
         #[schemars(range(min = 0))]
         pub observed_generation: Option<i64>,
         /// What a later version removes. Kept as it came.
+        #[schemars(schema_with = "crate::described::deprecated_of_kubeadm_config")]
         pub deprecated: Option<AnyObject>,
     }
 }

@@ -1,5 +1,6 @@
 //! `bootstrap.cluster.x-k8s.io/v1beta2`: how machines become nodes with kubeadm.
 
+mod described;
 mod kubeadm;
 mod kubeadm_config;
 

@@ -34,13 +34,13 @@ resource_struct! {
         /// Variables that Clusters give values to.
         #[schemars(
             length(min = 1, max = 1000),
-            extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+            extend("x-kubernetes-list-type" = "atomic")
         )]
         pub variables: Vec<ClusterClassVariable>,
         /// Changes to the templates, in this order.
         #[schemars(
             length(min = 1, max = 1000),
-            extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+            extend("x-kubernetes-list-type" = "atomic")
         )]
         pub patches: Vec<ClusterClassPatch>,
         /// How upgrades are planned.
@@ -233,7 +233,7 @@ resource_struct! {
         /// What the infrastructure machine pool is made from.
         pub infrastructure: ClassTemplate,
         /// Failure domains that Machines are created in.
-        #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 256)))]
+        #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
         #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
         pub failure_domains: Vec<String>,
         /// How MachinePools are named.
@@ -261,13 +261,14 @@ resource_struct! {
         /// Variables with all their definitions, also those of extensions.
         #[schemars(
             length(max = 1000),
-            extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+            extend("x-kubernetes-list-type" = "atomic")
         )]
         pub variables: Vec<ClusterClassStatusVariable>,
         /// Generation of the object that was observed.
         #[schemars(range(min = 0))]
         pub observed_generation: Option<i64>,
         /// What a later version removes. Kept as it came.
+        #[schemars(schema_with = "crate::described::deprecated")]
         pub deprecated: Option<AnyObject>,
     }
 }
@@ -298,6 +299,7 @@ resource_struct! {
         pub required: Option<bool>,
         /// Labels and annotations in their form before v1beta2. Kept as they came.
         #[serde(rename = "deprecatedV1Beta1Metadata")]
+        #[schemars(schema_with = "crate::described::labels_and_annotations")]
         pub deprecated_v1beta1_metadata: Option<AnyObject>,
         /// What its value must look like.
         pub schema: VariableSchema,

@@ -17,6 +17,7 @@ resource_struct! {
         pub required: Option<bool>,
         /// Labels and annotations in their form before v1beta2. Kept as they came.
         #[serde(rename = "deprecatedV1Beta1Metadata")]
+        #[schemars(schema_with = "crate::described::labels_and_annotations")]
         pub deprecated_v1beta1_metadata: Option<AnyObject>,
         /// What its value must look like.
         pub schema: VariableSchema,
@@ -29,6 +30,7 @@ resource_struct! {
     pub struct VariableSchema {
         /// An OpenAPI schema, as a CustomResourceDefinition has it. Kept as it came.
         #[serde(rename = "openAPIV3Schema")]
+        #[schemars(schema_with = "crate::described::open_api_schema")]
         pub open_api_v3_schema: AnyObject,
     }
 }
@@ -47,7 +49,7 @@ resource_struct! {
         #[schemars(length(min = 1, max = 256))]
         pub enabled_if: String,
         /// What is changed, inline.
-        #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
+        #[schemars(length(max = 100), extend("x-kubernetes-list-type" = "atomic"))]
         pub definitions: Vec<PatchDefinition>,
         /// Who changes, if not inline.
         pub external: Option<ExternalPatchDefinition>,
@@ -102,7 +104,7 @@ resource_struct! {
     #[derive(Eq)]
     pub struct PatchSelectorNames {
         /// The names.
-        #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 256)))]
+        #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
         #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
         pub names: Vec<String>,
     }

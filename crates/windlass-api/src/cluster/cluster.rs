@@ -112,6 +112,7 @@ resource_struct! {
         #[schemars(range(min = 0))]
         pub observed_generation: Option<i64>,
         /// What a later version removes. Kept as it came.
+        #[schemars(schema_with = "crate::described::deprecated_with_failure")]
         pub deprecated: Option<AnyObject>,
     }
 }
@@ -129,6 +130,8 @@ choice! {
         Deleting = "Deleting",
         /// It does not get there by itself.
         Failed = "Failed",
+        /// Something could not be found out.
+        UnknownPhase = "Unknown",
     }
 }
 
@@ -148,25 +151,17 @@ resource_struct! {
     #[derive(Eq)]
     pub struct MachinesStatus {
         /// How many Machines there shall be.
-        #[schemars(range(min = 0))]
         pub desired_replicas: Option<i32>,
         /// How many Machines there are.
-        #[schemars(range(min = 0))]
         pub replicas: Option<i32>,
         /// How many Machines are up to date.
-        #[schemars(range(min = 0))]
         pub up_to_date_replicas: Option<i32>,
         /// How many Machines are ready.
-        #[schemars(range(min = 0))]
         pub ready_replicas: Option<i32>,
         /// How many Machines are available.
-        #[schemars(range(min = 0))]
         pub available_replicas: Option<i32>,
         /// Which versions there are, from old to new.
-        #[schemars(
-            length(max = 32),
-            extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["version"])
-        )]
+        #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
         pub versions: Vec<StatusVersion>,
         /// The versions that remain on the way to the target, the target included.
         #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]

@@ -78,7 +78,7 @@ resource_struct! {
         /// The Node, once there is one.
         pub node_ref: Option<MachineNodeReference>,
         /// What the Node reports about itself.
-        #[schemars(with = "AnyObject")]
+        #[schemars(schema_with = "crate::described::node_info")]
         pub node_info: Option<NodeSystemInfo>,
         /// When the phase last changed.
         pub last_updated: Option<Time>,
@@ -86,7 +86,7 @@ resource_struct! {
         #[schemars(length(min = 1, max = 256))]
         pub failure_domain: String,
         /// Addresses of the Machine.
-        #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "atomic"))]
+        #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
         pub addresses: Vec<MachineAddress>,
         /// A summary for people.
         pub phase: Option<MachinePhase>,
@@ -98,6 +98,7 @@ resource_struct! {
         /// How far deletion has come.
         pub deletion: Option<MachineDeletionStatus>,
         /// What a later version removes. Kept as it came.
+        #[schemars(schema_with = "crate::described::deprecated_with_failure")]
         pub deprecated: Option<AnyObject>,
     }
 }
@@ -186,5 +187,9 @@ resource_struct! {
         pub node_drain_start_time: Option<Time>,
         /// When waiting for volumes began.
         pub wait_for_node_volume_detach_start_time: Option<Time>,
+        /// When waiting for hooks before the drain began.
+        pub wait_for_pre_drain_hook_start_time: Option<Time>,
+        /// When waiting for hooks before the end of the infrastructure began.
+        pub wait_for_pre_terminate_hook_start_time: Option<Time>,
     }
 }

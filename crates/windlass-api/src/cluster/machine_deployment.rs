@@ -89,13 +89,14 @@ resource_struct! {
         pub up_to_date_replicas: Option<i32>,
         /// Which versions there are, from old to new.
         #[schemars(
-            length(max = 32),
+            length(max = 100),
             extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["version"])
         )]
         pub versions: Vec<StatusVersion>,
         /// A summary for people.
         pub phase: Option<MachineDeploymentPhase>,
         /// What a later version removes. Kept as it came.
+        #[schemars(schema_with = "crate::described::deprecated_of_machine_deployment")]
         pub deprecated: Option<AnyObject>,
     }
 }

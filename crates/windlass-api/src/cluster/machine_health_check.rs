@@ -54,6 +54,7 @@ resource_struct! {
         #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
         pub targets: Vec<String>,
         /// What a later version removes. Kept as it came.
+        #[schemars(schema_with = "crate::described::deprecated")]
         pub deprecated: Option<AnyObject>,
     }
 }

@@ -30,7 +30,7 @@ resource_struct! {
         #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
         pub provider_id_list: Vec<String>,
         /// Failure domains that instances are created in.
-        #[schemars(length(min = 1, max = 100), inner(length(min = 1, max = 256)))]
+        #[schemars(length(max = 100), inner(length(min = 1, max = 256)))]
         #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
         pub failure_domains: Vec<String>,
     }
@@ -57,7 +57,7 @@ resource_struct! {
         pub up_to_date_replicas: Option<i32>,
         /// Which versions there are, from old to new.
         #[schemars(
-            length(max = 32),
+            length(max = 100),
             extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["version"])
         )]
         pub versions: Vec<StatusVersion>,
@@ -67,6 +67,7 @@ resource_struct! {
         #[schemars(range(min = 0))]
         pub observed_generation: Option<i64>,
         /// What a later version removes. Kept as it came.
+        #[schemars(schema_with = "crate::described::deprecated_of_machine_pool")]
         pub deprecated: Option<AnyObject>,
     }
 }

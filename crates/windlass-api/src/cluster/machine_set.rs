@@ -52,7 +52,7 @@ resource_struct! {
         pub up_to_date_replicas: Option<i32>,
         /// Which versions there are, from old to new.
         #[schemars(
-            length(max = 32),
+            length(max = 100),
             extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["version"])
         )]
         pub versions: Vec<StatusVersion>,
@@ -60,6 +60,7 @@ resource_struct! {
         #[schemars(range(min = 0))]
         pub observed_generation: Option<i64>,
         /// What a later version removes. Kept as it came.
+        #[schemars(schema_with = "crate::described::deprecated_of_machine_set")]
         pub deprecated: Option<AnyObject>,
     }
 }

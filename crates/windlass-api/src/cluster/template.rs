@@ -213,10 +213,10 @@ resource_struct! {
     pub struct UnhealthyCondition {
         /// Type of the condition.
         #[serde(rename = "type")]
-        #[schemars(length(min = 1, max = 316))]
+        #[schemars(length(min = 1))]
         pub type_: String,
         /// Status that makes it unhealthy: True, False or Unknown.
-        #[schemars(extend("enum" = ["True", "False", "Unknown"]))]
+        #[schemars(length(min = 1))]
         pub status: String,
         /// How long the condition must have had the status.
         #[schemars(range(min = 0))]
@@ -228,6 +228,28 @@ resource_struct! {
 pub type UnhealthyNodeCondition = UnhealthyCondition;
 /// A condition of a Machine that makes it unhealthy.
 pub type UnhealthyMachineCondition = UnhealthyCondition;
+
+/// What the schema says of conditions of Machines and not of those of Nodes.
+mod described {
+    #![expect(dead_code, reason = "only its schema is used")]
+
+    use schemars::JsonSchema;
+
+    /// A condition that makes a Machine unhealthy after a while.
+    #[derive(JsonSchema)]
+    #[schemars(rename_all = "camelCase", extend("required" = ["type", "status", "timeoutSeconds"]))]
+    pub(super) struct UnhealthyMachineCondition {
+        /// Type of the condition.
+        #[schemars(rename = "type", length(min = 1, max = 316), regex(pattern = crate::crds::CONDITION_TYPE))]
+        type_: String,
+        /// Status that makes it unhealthy: True, False or Unknown.
+        #[schemars(extend("enum" = ["True", "False", "Unknown"]))]
+        status: String,
+        /// How long the condition must have had the status.
+        #[schemars(range(min = 0))]
+        timeout_seconds: Option<i32>,
+    }
+}
 
 resource_struct! {
     /// What makes a Machine unhealthy.
@@ -241,6 +263,7 @@ resource_struct! {
         pub unhealthy_node_conditions: Vec<UnhealthyNodeCondition>,
         /// Conditions of the Machine.
         #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
+        #[schemars(with = "Vec<described::UnhealthyMachineCondition>")]
         pub unhealthy_machine_conditions: Vec<UnhealthyMachineCondition>,
     }
 }

@@ -180,7 +180,7 @@ resource_struct! {
         pub version: String,
         /// Which versions there are, from old to new.
         #[schemars(
-            length(max = 32),
+            length(max = 100),
             extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["version"])
         )]
         pub versions: Vec<StatusVersion>,
@@ -190,6 +190,7 @@ resource_struct! {
         /// The last remediation.
         pub last_remediation: Option<LastRemediationStatus>,
         /// What a later version removes. Kept as it came.
+        #[schemars(schema_with = "crate::described::deprecated_of_control_plane")]
         pub deprecated: Option<AnyObject>,
     }
 }

@@ -2,13 +2,13 @@
 
 use super::{CONTROL_PLANE, KubeadmControlPlaneRemediationSpec, KubeadmControlPlaneRolloutSpec};
 use crate::bootstrap::KubeadmConfigSpec;
-use crate::cluster::{DeletionTimeouts, NamingSpec, TemplateMeta};
+use crate::cluster::{DeletionTimeouts, MachineTaint, NamingSpec, TemplateMeta};
 use crate::kind::{kind, resource_struct};
 
 kind! {
     /// What KubeadmControlPlanes of a managed topology are made from.
     pub struct KubeadmControlPlaneTemplate in CONTROL_PLANE, "kubeadmcontrolplanetemplates" {
-        spec: KubeadmControlPlaneTemplateSpec,
+        #[optional] spec: KubeadmControlPlaneTemplateSpec,
     }
 }
 
@@ -59,9 +59,15 @@ resource_struct! {
 
 resource_struct! {
     /// The desired state of Machines of a control plane, without their infrastructure.
-    #[derive(Eq, Copy)]
+    #[derive(Eq)]
     pub struct KubeadmControlPlaneTemplateMachineTemplateSpec {
         /// How the Machines are deleted.
         pub deletion: DeletionTimeouts,
+        /// Taints of the Nodes that are managed here.
+        #[schemars(
+            length(min = 1, max = 64),
+            extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["key", "effect"])
+        )]
+        pub taints: Vec<MachineTaint>,
     }
 }

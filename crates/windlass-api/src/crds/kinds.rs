@@ -3,20 +3,24 @@
 use serde_json::Value;
 
 use super::crd::{Column, Extras, Scale, manifest};
+use crate::addons::{ClusterResourceSet, ClusterResourceSetBinding};
 use crate::bootstrap::{KubeadmConfig, KubeadmConfigTemplate};
 use crate::cluster::{
-    Cluster, ClusterClass, Machine, MachineDeployment, MachineHealthCheck, MachinePool, MachineSet,
+    Cluster, ClusterClass, Machine, MachineDeployment, MachineDrainRule, MachineHealthCheck, MachinePool,
+    MachineSet,
 };
 use crate::control_plane::{KubeadmControlPlane, KubeadmControlPlaneTemplate};
 use crate::infrastructure::{
     DevCluster, DevClusterTemplate, DevMachine, DevMachinePool, DevMachinePoolTemplate, DevMachineTemplate,
 };
+use crate::ipam::{IPAddress, IPAddressClaim};
 use crate::runtime::ExtensionConfig;
 
 /// The CRDs of all kinds of this crate.
 pub(super) fn manifests() -> Vec<Value> {
     let fixed = |short_names, columns| Extras { short_names, columns, scale: Scale::Fixed };
     let template = fixed(&[], &[AGE]);
+    let of_class = fixed(&[], &[OWNING_CLASS, AGE]);
     let group = |short_names, columns| Extras { short_names, columns, scale: Scale::ReplicasAndSelector };
     vec![
         manifest::<Cluster>(fixed(&["cl"], CLUSTER)),
@@ -30,10 +34,15 @@ pub(super) fn manifests() -> Vec<Value> {
             scale: Scale::Replicas,
         }),
         manifest::<MachineHealthCheck>(fixed(&["mhc", "mhcs"], MACHINE_HEALTH_CHECK)),
+        manifest::<MachineDrainRule>(fixed(&[], MACHINE_DRAIN_RULE)),
+        manifest::<ClusterResourceSet>(fixed(&[], CLUSTER_RESOURCE_SET)),
+        manifest::<ClusterResourceSetBinding>(fixed(&[], &[IN_CLUSTER, AGE])),
+        manifest::<IPAddress>(fixed(&[], &[ADDRESS, POOL_NAME, POOL_KIND, AGE])),
+        manifest::<IPAddressClaim>(fixed(&[], &[POOL_NAME, POOL_KIND, AGE])),
         manifest::<KubeadmControlPlane>(group(&["kcp"], KUBEADM_CONTROL_PLANE)),
-        manifest::<KubeadmControlPlaneTemplate>(template),
+        manifest::<KubeadmControlPlaneTemplate>(of_class),
         manifest::<KubeadmConfig>(fixed(&[], KUBEADM_CONFIG)),
-        manifest::<KubeadmConfigTemplate>(template),
+        manifest::<KubeadmConfigTemplate>(fixed(&[], &[OWNING_CLASS, OWNING_CLUSTER, AGE])),
         manifest::<ExtensionConfig>(fixed(&["ext"], EXTENSION_CONFIG)),
         manifest::<DevCluster>(fixed(&[], DEV_CLUSTER)),
         manifest::<DevClusterTemplate>(template),
@@ -84,6 +93,15 @@ const PHASE: Column = text("Phase", ".status.phase", "How far it is");
 const IN_CLUSTER: Column = text("Cluster", ".spec.clusterName", "Its Cluster");
 const LABELLED_CLUSTER: Column =
     text("Cluster", r".metadata.labels['cluster\.x-k8s\.io/cluster-name']", "Its Cluster");
+const OWNING_CLASS: Column = text(
+    "ClusterClass",
+    r#".metadata.ownerReferences[?(@.kind=="ClusterClass")].name"#,
+    "The class that it belongs to",
+);
+const OWNING_CLUSTER: Column =
+    text("Cluster", r#".metadata.ownerReferences[?(@.kind=="Cluster")].name"#, "Its Cluster");
+const FAILURE_DOMAIN: Column =
+    text("Failure domain", ".status.failureDomain", "The failure domain that it is in");
 const PROVISIONED: Column =
     text("Provisioned", ".status.initialization.provisioned", "Whether the infrastructure is there");
 const DESIRED: Column = number("Desired", ".spec.replicas", "How many Machines there shall be");
@@ -169,6 +187,7 @@ const MACHINE: &[Column] = &[
     IN_CLUSTER,
     text("Node Name", ".status.nodeRef.name", "Its Node"),
     wide(text("Provider ID", ".spec.providerID", "Its identity with the infrastructure")),
+    FAILURE_DOMAIN,
     READY,
     AVAILABLE,
     UP_TO_DATE,
@@ -204,6 +223,26 @@ const MACHINE_HEALTH_CHECK: &[Column] = &[
     AGE,
 ];
 
+const MACHINE_DRAIN_RULE: &[Column] = &[
+    text("Behavior", ".spec.drain.behavior", "What a drain does with the Pods"),
+    text("Order", ".spec.drain.order", "Pods of a lower order go first"),
+    AGE,
+];
+
+const CLUSTER_RESOURCE_SET: &[Column] = &[
+    text(
+        "Applied",
+        r#".status.conditions[?(@.type=="ResourcesApplied")].status"#,
+        "Whether everything is in all Clusters that it selects",
+    ),
+    PAUSED,
+    AGE,
+];
+
+const ADDRESS: Column = text("Address", ".spec.address", "The address");
+const POOL_NAME: Column = text("Pool Name", ".spec.poolRef.name", "The pool");
+const POOL_KIND: Column = text("Pool Kind", ".spec.poolRef.kind", "Kind of the pool");
+
 const KUBEADM_CONTROL_PLANE: &[Column] = &[
     LABELLED_CLUSTER,
     AVAILABLE,
@@ -213,11 +252,14 @@ const KUBEADM_CONTROL_PLANE: &[Column] = &[
     AVAILABLE_COUNT,
     UP_TO_DATE_COUNT,
     PAUSED,
-    text(
-        "Initialized",
-        r#".status.conditions[?(@.type=="Initialized")].status"#,
-        "Whether the API server accepts requests",
-    ),
+    Column {
+        type_: "boolean",
+        ..text(
+            "Initialized",
+            ".status.initialization.controlPlaneInitialized",
+            "Whether the API server accepts requests",
+        )
+    },
     AGE,
     text("Version", ".spec.version", "The Kubernetes version its Machines shall have"),
 ];
@@ -248,7 +290,10 @@ const DEV_CLUSTER: &[Column] = &[LABELLED_CLUSTER, PROVISIONED, AGE];
 const DEV_MACHINE: &[Column] = &[
     LABELLED_CLUSTER,
     text("Machine", r#".metadata.ownerReferences[?(@.kind=="Machine")].name"#, "Its Machine"),
-    text("ProviderID", ".spec.providerID", "Its identity"),
+    wide(text("Provider ID", ".spec.providerID", "Its identity")),
+    FAILURE_DOMAIN,
+    wide(text("IP", r#".status.addresses[?(@.type=="InternalIP")].address"#, "Its address inside")),
+    PAUSED,
     PROVISIONED,
     AGE,
 ];

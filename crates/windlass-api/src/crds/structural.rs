@@ -33,6 +33,9 @@ fn structural(schema: Value) -> Value {
     if let Some(Value::Array(allowed)) = schema.get_mut("enum") {
         allowed.retain(|value| !value.is_null());
     }
+    if schema.get("required").is_some_and(|required| required.as_array().is_some_and(Vec::is_empty)) {
+        schema.remove("required");
+    }
     match schema.remove("additionalProperties") {
         None | Some(Value::Bool(false)) => {}
         // The fields that a partial type does not know.

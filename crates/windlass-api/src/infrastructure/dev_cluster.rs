@@ -8,12 +8,12 @@ use crate::kind::{AnyObject, kind, resource_struct};
 
 kind! {
     /// The infrastructure of a cluster, for development.
-    pub struct DevCluster in INFRASTRUCTURE, "devclusters" { spec: DevClusterSpec, status: DevClusterStatus }
+    pub struct DevCluster in INFRASTRUCTURE, "devclusters" { #[optional] spec: DevClusterSpec, status: DevClusterStatus }
 }
 
 kind! {
     /// What DevClusters are made from.
-    pub struct DevClusterTemplate in INFRASTRUCTURE, "devclustertemplates" { spec: DevClusterTemplateSpec }
+    pub struct DevClusterTemplate in INFRASTRUCTURE, "devclustertemplates" { #[optional] spec: DevClusterTemplateSpec }
 }
 
 resource_struct! {
@@ -48,10 +48,10 @@ resource_struct! {
 }
 
 resource_struct! {
-    /// What a cluster runs on: one of these.
-    #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+    /// What a cluster runs on. Here everything runs in memory: containers are taken for it.
     pub struct DevClusterBackendSpec {
         /// Containers. Kept as it came: this provider has none.
+        #[schemars(schema_with = "super::described::docker_cluster")]
         pub docker: Option<AnyObject>,
         /// The memory of this process.
         pub in_memory: Option<InMemoryClusterBackendSpec>,
@@ -79,6 +79,7 @@ resource_struct! {
         )]
         pub failure_domains: Vec<FailureDomain>,
         /// What a later version removes. Kept as it came.
+        #[schemars(schema_with = "crate::described::deprecated")]
         pub deprecated: Option<AnyObject>,
     }
 }

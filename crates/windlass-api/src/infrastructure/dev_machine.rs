@@ -9,12 +9,15 @@ use crate::kind::{AnyObject, kind, resource_struct};
 
 kind! {
     /// The infrastructure of a Machine, for development.
-    pub struct DevMachine in INFRASTRUCTURE, "devmachines" { spec: DevMachineSpec, status: DevMachineStatus }
+    pub struct DevMachine in INFRASTRUCTURE, "devmachines" { #[optional] spec: DevMachineSpec, status: DevMachineStatus }
 }
 
 kind! {
     /// What DevMachines are made from.
-    pub struct DevMachineTemplate in INFRASTRUCTURE, "devmachinetemplates" { spec: DevMachineTemplateSpec }
+    pub struct DevMachineTemplate in INFRASTRUCTURE, "devmachinetemplates" {
+        #[optional] spec: DevMachineTemplateSpec,
+        status: DevMachineTemplateStatus,
+    }
 }
 
 resource_struct! {
@@ -38,6 +41,15 @@ resource_struct! {
 }
 
 resource_struct! {
+    /// The observed state of a DevMachineTemplate.
+    pub struct DevMachineTemplateStatus {
+        /// What a Machine made from it offers, for autoscalers that start from nothing. Kept as it came.
+        #[schemars(schema_with = "super::described::capacity")]
+        pub capacity: Option<AnyObject>,
+    }
+}
+
+resource_struct! {
     /// The desired state of a DevMachine.
     #[schemars(extend("required" = ["backend"]))]
     pub struct DevMachineSpec {
@@ -51,13 +63,20 @@ resource_struct! {
 }
 
 resource_struct! {
-    /// What a Machine runs on: one of these.
-    #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
+    /// What a Machine runs on. Here everything runs in memory: containers are taken for it.
     pub struct DevMachineBackendSpec {
         /// Containers. Kept as it came: this provider has none.
+        #[schemars(schema_with = "super::described::docker_machine")]
         pub docker: Option<AnyObject>,
         /// The memory of this process.
         pub in_memory: Option<InMemoryMachineBackendSpec>,
+    }
+}
+
+impl DevMachineBackendSpec {
+    /// How the Machine starts in memory. Containers start at once.
+    pub fn in_memory(&self) -> InMemoryMachineBackendSpec {
+        self.in_memory.clone().unwrap_or_default()
     }
 }
 
@@ -91,7 +110,6 @@ resource_struct! {
         #[schemars(with = "Option<String>")]
         pub startup_duration: Option<GoDuration>,
         /// Up to this fraction longer, such as `0.2`.
-        #[schemars(length(min = 1, max = 256))]
         pub startup_jitter: String,
     }
 }
@@ -105,7 +123,7 @@ resource_struct! {
         /// How far provisioning has come.
         pub initialization: DevInitializationStatus,
         /// Addresses.
-        #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "atomic"))]
+        #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
         pub addresses: Vec<MachineAddress>,
         /// The failure domain that the Machine is in.
         #[schemars(length(min = 1, max = 256))]
@@ -113,6 +131,7 @@ resource_struct! {
         /// What the backend says. Kept as it came.
         pub backend: Option<AnyObject>,
         /// What a later version removes. Kept as it came.
+        #[schemars(schema_with = "crate::described::deprecated")]
         pub deprecated: Option<AnyObject>,
     }
 }

@@ -2,14 +2,14 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::{DevInitializationStatus, DevMachineBackendSpec, INFRASTRUCTURE};
+use super::{DevInitializationStatus, DevMachineBackendSpec, INFRASTRUCTURE, InMemoryMachineBackendSpec};
 use crate::cluster::{MachineAddress, TemplateMeta};
 use crate::kind::{AnyObject, kind, resource_struct};
 
 kind! {
     /// The infrastructure of a MachinePool, for development.
     pub struct DevMachinePool in INFRASTRUCTURE, "devmachinepools" {
-        spec: DevMachinePoolSpec,
+        #[optional] spec: DevMachinePoolSpec,
         status: DevMachinePoolStatus,
     }
 }
@@ -17,7 +17,7 @@ kind! {
 kind! {
     /// What DevMachinePools are made from.
     pub struct DevMachinePoolTemplate in INFRASTRUCTURE, "devmachinepooltemplates" {
-        spec: DevMachinePoolTemplateSpec,
+        #[optional] spec: DevMachinePoolTemplateSpec,
     }
 }
 
@@ -43,19 +43,26 @@ resource_struct! {
 
 resource_struct! {
     /// The desired state of a DevMachinePool.
-    #[schemars(extend("required" = ["template"]))]
     pub struct DevMachinePoolSpec {
         /// The identity of the pool. Filled in by the provider.
         #[serde(rename = "providerID")]
-        #[schemars(length(min = 1, max = 512))]
         pub provider_id: String,
         /// The identities of its instances, which their Nodes report too. Filled in by the provider.
         #[serde(rename = "providerIDList")]
-        #[schemars(length(max = 10000), inner(length(min = 1, max = 512)))]
         #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
         pub provider_id_list: Vec<String>,
-        /// What its instances are made from.
-        pub template: DevMachinePoolMachineTemplate,
+        /// What an instance runs on.
+        pub backend: Option<DevMachineBackendSpec>,
+        /// The form that the backend had in earlier releases; counts where `backend` is absent.
+        pub template: Option<DevMachinePoolMachineTemplate>,
+    }
+}
+
+impl DevMachinePoolSpec {
+    /// How an instance starts in memory.
+    pub fn in_memory(&self) -> InMemoryMachineBackendSpec {
+        let earlier = || self.template.as_ref().map(|template| &template.backend);
+        self.backend.as_ref().or_else(earlier).map(DevMachineBackendSpec::in_memory).unwrap_or_default()
     }
 }
 
@@ -76,17 +83,16 @@ resource_struct! {
         pub conditions: Vec<Condition>,
         /// How far provisioning has come.
         pub initialization: DevInitializationStatus,
+        /// Whether it is there, in the form that Cluster API's own provider says it.
+        pub ready: Option<bool>,
+        /// The kind of the Machines of its instances, if they have some.
+        pub infrastructure_machine_kind: String,
         /// How many instances there are.
-        #[schemars(range(min = 0))]
         pub replicas: Option<i32>,
         /// Instances.
-        #[schemars(
-            length(max = 10000),
-            extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["instanceName"])
-        )]
+        #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
         pub instances: Vec<DevMachinePoolInstanceStatus>,
         /// Generation of the object that was observed.
-        #[schemars(range(min = 0))]
         pub observed_generation: Option<i64>,
         /// What a later version removes. Kept as it came.
         pub deprecated: Option<AnyObject>,
@@ -95,22 +101,18 @@ resource_struct! {
 
 resource_struct! {
     /// An instance of a pool.
-    #[schemars(extend("required" = ["instanceName"]))]
     pub struct DevMachinePoolInstanceStatus {
         /// Name of the instance.
-        #[schemars(length(min = 1, max = 253))]
         pub instance_name: String,
         /// Its Kubernetes version.
-        #[schemars(length(min = 1, max = 256))]
         pub version: String,
         /// Its identity, which its Node reports too.
         #[serde(rename = "providerID")]
-        #[schemars(length(min = 1, max = 512))]
         pub provider_id: String,
         /// Whether it is ready.
         pub ready: Option<bool>,
         /// Addresses.
-        #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "atomic"))]
+        #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
         pub addresses: Vec<MachineAddress>,
     }
 }

@@ -1,5 +1,6 @@
 //! `infrastructure.cluster.x-k8s.io/v1beta2`: the provider for development.
 
+mod described;
 mod dev_cluster;
 mod dev_machine;
 mod dev_machine_pool;

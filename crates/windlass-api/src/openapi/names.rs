@@ -25,7 +25,6 @@ pub(super) const NAMES: &[(&str, &str, &str)] = &[
     ("RolloutStrategy", "", "MachineDeploymentTopologyRolloutStrategy"),
     ("TemplateMeta", "", "ObjectMeta"),
     ("TemplateReference", "", "MachineHealthCheckRemediationTemplateReference"),
-    ("UnhealthyCondition", ".unhealthyMachineConditions", "UnhealthyMachineCondition"),
     ("UnhealthyCondition", ".unhealthyNodeConditions", "UnhealthyNodeCondition"),
     ("UpgradeStep", "Request.controlPlaneUpgrades", "UpgradeStepInfo"),
     ("UpgradeStep", "Request.workersUpgrades", "UpgradeStepInfo"),

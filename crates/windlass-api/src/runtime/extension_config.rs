@@ -107,6 +107,7 @@ resource_struct! {
         )]
         pub handlers: Vec<HandlerStatus>,
         /// What a later version removes. Kept as it came.
+        #[schemars(schema_with = "crate::described::deprecated")]
         pub deprecated: Option<AnyObject>,
     }
 }

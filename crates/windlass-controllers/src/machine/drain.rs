@@ -1,7 +1,9 @@
 //! Empties a Node: cordons it, evicts its pods, looks at its volumes.
 
+use std::collections::BTreeMap;
+
 use http::StatusCode;
-use k8s_openapi::api::core::v1::{Node, Pod as EvictedPod};
+use k8s_openapi::api::core::v1::{Namespace, Node, Pod as EvictedPod};
 use kube::api::{Api, EvictParams, ListParams, Patch, PatchParams};
 use kube::client::Body;
 use kube::core::{Request, Status};
@@ -13,6 +15,7 @@ use windlass_engine::machine::drain::{
     DRAIN_LABEL, DaemonSets, DrainPlan, DrainProgress, Eviction, MIRROR_POD_ANNOTATION, Pod as DrainPod,
     PodName, plan,
 };
+use windlass_engine::machine::drain_rules::{BadRule, DrainRules, Labels};
 use windlass_runtime::{Context, ObjectKey, describe_error};
 
 use super::Machines;
@@ -22,11 +25,24 @@ use crate::workload_objects::{Pod, all_daemon_sets, all_pods, volume_attachments
 impl Machines {
     /// Does what can be done now to empty a Node, and says what is left.
     pub(super) async fn drain(&self, context: &Context, machine: &Machine, node: &str) -> Drain {
+        let rules = match self.drain_rules(machine) {
+            Ok(rules) => rules,
+            // What it protects is not known: nothing is evicted before it is repaired.
+            Err(bad) => return Drain::NoAnswer { why: bad.to_string() },
+        };
         let drained = match self.workload(machine).await {
-            Ok(client) => drain(context, &client, node).await,
+            Ok(client) => drain(context, &client, node, &rules).await,
             Err(error) => Err(error),
         };
         drained.unwrap_or_else(|error| Drain::NoAnswer { why: error.to_string() })
+    }
+
+    fn drain_rules(&self, machine: &Machine) -> Result<DrainRules, BadRule> {
+        let namespace = ObjectKey::of(machine).namespace;
+        let rules = self.drain_rules.in_namespace(&namespace);
+        let cluster = self.clusters.get(&ObjectKey::new(&namespace, &machine.spec.cluster_name));
+        let cluster = cluster.map(|cluster| cluster.labels().clone()).unwrap_or_default();
+        DrainRules::of_machine(rules.iter().map(AsRef::as_ref), machine.labels(), &cluster)
     }
 
     /// Lets pods be scheduled to a Node again.
@@ -59,7 +75,12 @@ impl Machines {
     }
 }
 
-async fn drain(context: &Context, client: &Client, name: &str) -> Result<Drain, NoAnswer> {
+async fn drain(
+    context: &Context,
+    client: &Client,
+    name: &str,
+    rules: &DrainRules,
+) -> Result<Drain, NoAnswer> {
     let nodes: Api<Node> = Api::all(client.clone());
     let Some(node) = answer(nodes.get(name)).await? else { return Ok(Drain::NodeGone) };
     let unschedulable = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
@@ -71,7 +92,9 @@ async fn drain(context: &Context, client: &Client, name: &str) -> Result<Drain, 
     let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
     let answers = ready.is_none_or(|ready| ready.status != "Unknown");
 
-    let todo = look(context, client, name, answers).await?;
+    let namespaces = namespaces(client, rules).await?;
+    let look = || look(context, client, name, answers, (rules, &namespaces));
+    let todo = look().await?;
     if todo.is_done() {
         return Ok(Drain::Done);
     }
@@ -80,7 +103,7 @@ async fn drain(context: &Context, client: &Client, name: &str) -> Result<Drain, 
         evictions.push((pod.clone(), evict(client, pod).await?));
     }
     // Pods without a grace period are gone already.
-    let left = look(context, client, name, answers).await?;
+    let left = look().await?;
     if left.is_done() {
         return Ok(Drain::Done);
     }
@@ -124,10 +147,33 @@ fn described(code: StatusCode, status: Status) -> String {
     describe_error(&kube::Error::Api(status.with_code(code.as_u16()).boxed()))
 }
 
-async fn look(context: &Context, client: &Client, node: &str, answers: bool) -> Result<DrainPlan, NoAnswer> {
+/// Labels of all namespaces, if a rule looks at them.
+async fn namespaces(client: &Client, rules: &DrainRules) -> Result<BTreeMap<String, Labels>, NoAnswer> {
+    if !rules.look_at_namespaces() {
+        return Ok(BTreeMap::new());
+    }
+    let api: Api<Namespace> = Api::all(client.clone());
+    let found = answer(api.list_metadata(&ListParams::default())).await?;
+    let found = found.map(|found| found.items).unwrap_or_default();
+    Ok(found.iter().map(|namespace| (namespace.name_any(), namespace.labels().clone())).collect())
+}
+
+async fn look(
+    context: &Context,
+    client: &Client,
+    node: &str,
+    answers: bool,
+    (rules, namespaces): (&DrainRules, &BTreeMap<String, Labels>),
+) -> Result<DrainPlan, NoAnswer> {
     let pods = all_pods(client.clone());
     let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
     let pods = answer(pods.list(&on_node)).await?.map(|pods| pods.items).unwrap_or_default();
+    let nothing = Labels::new();
+    let drain_pod = |pod: &Pod| {
+        let described = drain_pod(pod);
+        let namespace = namespaces.get(&described.name.namespace).unwrap_or(&nothing);
+        DrainPod { rule: rules.of_pod(pod.labels(), namespace), ..described }
+    };
     let pods: Vec<DrainPod> = pods.iter().map(drain_pod).collect();
     let mut daemon_sets = DaemonSets::new();
     if pods.iter().any(|pod| pod.controller.as_ref().is_some_and(|(kind, _)| kind == "DaemonSet")) {
@@ -152,6 +198,7 @@ fn drain_pod(pod: &Pod) -> DrainPod {
         finished: matches!(phase, Some("Succeeded" | "Failed")),
         terminating: pod.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         drain_label: pod.labels().get(DRAIN_LABEL).cloned(),
+        rule: None,
     }
 }
 

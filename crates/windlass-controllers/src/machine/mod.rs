@@ -16,7 +16,7 @@ use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::json;
 use windlass_api::cluster::{
-    Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachineSet,
+    Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachineDrainRule, MachineSet,
 };
 use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL};
 use windlass_api::object::ObjectError;
@@ -45,6 +45,7 @@ pub struct Machines {
     clusters: Cache<Cluster>,
     machine_sets: Cache<MachineSet>,
     deployments: Cache<MachineDeployment>,
+    drain_rules: Cache<MachineDrainRule>,
     externals: Externals,
     access: Arc<dyn WorkloadAccess>,
     nodes: WorkloadNodes,
@@ -90,6 +91,7 @@ impl Machines {
         let clusters: Cache<Cluster> = manager.cache();
         let machine_sets: Cache<MachineSet> = manager.cache();
         let deployments: Cache<MachineDeployment> = manager.cache();
+        let drain_rules: Cache<MachineDrainRule> = manager.cache();
         let trigger = Trigger::new();
         on_nodes(&parts.nodes, &machines, &trigger);
         let (of_cluster, of_deployment) = (machines.clone(), machines.clone());
@@ -108,6 +110,7 @@ impl Machines {
                 clusters,
                 machine_sets,
                 deployments,
+                drain_rules: drain_rules.clone(),
                 externals: parts.externals,
                 access: parts.access,
                 nodes: parts.nodes,

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failing helper fails the test")]
 
+mod cluster_resource_sets;
 mod deletion;
+mod drain_rules;
 mod in_place;
 mod world;
 

@@ -9,6 +9,7 @@ use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, Machine};
 use windlass_api::infrastructure::DevMachine;
+use windlass_controllers::cluster_resource_set::ClusterResourceSets;
 use windlass_controllers::external::Externals;
 use windlass_controllers::in_place::InPlaceExtensions;
 use windlass_controllers::machine::{Machines, Parts};
@@ -25,6 +26,9 @@ const KINDS: &[&str] = &[
     "MachineSet",
     "MachineDeployment",
     "MachinePool",
+    "MachineDrainRule",
+    "ClusterResourceSet",
+    "ClusterResourceSetBinding",
     "DevCluster",
     "DevMachine",
     "DevMachinePool",
@@ -65,6 +69,7 @@ impl World {
         self.provider.register(&manager);
         let access = self.workloads_of(&self.provider);
         let nodes = WorkloadNodes::new(access.clone(), self.clock().clone());
+        ClusterResourceSets::register(&manager, access.clone());
         Machines::register(&manager, Parts { externals: Externals::new(), access, nodes, in_place });
         self.running = Some(manager.start());
     }

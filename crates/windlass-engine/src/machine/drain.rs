@@ -5,7 +5,10 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// Label of pods that says what a drain does with them: `skip`, `wait-completed`; anything else evicts.
+use super::drain_rules::Behavior;
+
+/// Label of pods that says what a drain does with them: `skip`, `wait-completed`; goes before MachineDrainRules, to which
+/// anything else leaves the pod.
 pub const DRAIN_LABEL: &str = "cluster.x-k8s.io/drain";
 /// Annotation of pods that a kubelet made from a file of its own. Those cannot be evicted.
 pub const MIRROR_POD_ANNOTATION: &str = "kubernetes.io/config.mirror";
@@ -44,6 +47,27 @@ pub struct Pod {
     pub terminating: Option<Timestamp>,
     /// Value of [`DRAIN_LABEL`].
     pub drain_label: Option<String>,
+    /// What the MachineDrainRule says that counts for it.
+    pub rule: Option<Behavior>,
+}
+
+impl Pod {
+    /// The label goes before the rule, and a pod that neither speaks of is evicted among the first of order 0.
+    fn behavior(&self) -> Behavior {
+        match self.drain_label.as_deref().map(str::to_ascii_lowercase).as_deref() {
+            Some("skip") => Behavior::Skip,
+            Some("wait-completed") => Behavior::WaitCompleted,
+            _ => self.rule.unwrap_or(Behavior::Drain { order: 0 }),
+        }
+    }
+
+    /// Pods of a lower order are gone before anything is done about those of a higher one.
+    fn order(&self) -> i32 {
+        match self.behavior() {
+            Behavior::Drain { order } => order,
+            Behavior::Skip | Behavior::WaitCompleted => 0,
+        }
+    }
 }
 
 /// What a drain does with a pod.
@@ -53,15 +77,15 @@ pub enum Fate {
     StaysMirror,
     /// It stays: its DaemonSet would put it back at once.
     StaysDaemonSet,
-    /// It stays: a label says so.
-    StaysByLabel,
+    /// It stays: a label or a rule says so.
+    StaysByRule,
     /// It is terminating on a Node that does not answer; its kubelet will not confirm that it is gone.
     Given,
     /// It has to be evicted.
     Evict,
     /// It is terminating.
     AwaitDeletion,
-    /// A label says to let it finish.
+    /// A label or a rule says to let it finish.
     AwaitCompletion,
 }
 
@@ -74,11 +98,14 @@ pub struct DrainPlan {
     pub await_deletion: Vec<PodName>,
     /// Running to their end.
     pub await_completion: Vec<PodName>,
+    /// To be evicted when all others are gone: their order is higher.
+    pub later: Vec<PodName>,
 }
 
 impl DrainPlan {
     /// Whether nothing is left to do or to wait for.
     pub fn is_done(&self) -> bool {
+        // Pods that come later come after others.
         self.evict.is_empty() && self.await_deletion.is_empty() && self.await_completion.is_empty()
     }
 }
@@ -91,15 +118,24 @@ pub type DaemonSets = BTreeSet<(String, String)>;
 /// `answers` is whether the kubelet of the Node is known to be alive.
 pub fn plan(pods: &[Pod], daemon_sets: &DaemonSets, answers: bool, now: Timestamp) -> DrainPlan {
     let mut plan = DrainPlan::default();
-    for pod in pods {
-        let list = match fate(pod, daemon_sets, answers, now) {
-            Fate::StaysMirror | Fate::StaysDaemonSet | Fate::StaysByLabel | Fate::Given => continue,
-            Fate::Evict => &mut plan.evict,
+    let stays = [Fate::StaysMirror, Fate::StaysDaemonSet, Fate::StaysByRule, Fate::Given];
+    let left: Vec<(&Pod, Fate)> = pods
+        .iter()
+        .map(|pod| (pod, fate(pod, daemon_sets, answers, now)))
+        .filter(|(_, fate)| !stays.contains(fate))
+        .collect();
+    let first = left.iter().map(|(pod, _)| pod.order()).min().unwrap_or(0);
+    for (pod, fate) in left {
+        let list = match fate {
+            // What terminates already is waited for in its turn, too.
+            _ if pod.order() > first => &mut plan.later,
             Fate::AwaitDeletion => &mut plan.await_deletion,
             Fate::AwaitCompletion => &mut plan.await_completion,
+            _ => &mut plan.evict,
         };
         list.push(pod.name.clone());
     }
+    plan.later.sort();
     plan.evict.sort();
     plan.await_deletion.sort();
     plan.await_completion.sort();
@@ -111,9 +147,9 @@ pub fn fate(pod: &Pod, daemon_sets: &DaemonSets, answers: bool, now: Timestamp) 
     if pod.mirror {
         return Fate::StaysMirror;
     }
-    let label = pod.drain_label.as_deref().map(str::to_ascii_lowercase);
-    if label.as_deref() == Some("skip") {
-        return Fate::StaysByLabel;
+    let behavior = pod.behavior();
+    if behavior == Behavior::Skip {
+        return Fate::StaysByRule;
     }
     if let Some((kind, name)) = &pod.controller {
         // A pod whose DaemonSet is gone comes back no more, and one that has ended is not put back.
@@ -125,8 +161,8 @@ pub fn fate(pod: &Pod, daemon_sets: &DaemonSets, answers: bool, now: Timestamp) 
     match pod.terminating {
         Some(since) if !answers && now.duration_since(since) >= UNREACHABLE_GRACE => Fate::Given,
         Some(_) => Fate::AwaitDeletion,
-        None if label.as_deref() == Some("wait-completed") && !pod.finished => Fate::AwaitCompletion,
-        None if label.as_deref() == Some("wait-completed") => Fate::StaysByLabel,
+        None if behavior == Behavior::WaitCompleted && !pod.finished => Fate::AwaitCompletion,
+        None if behavior == Behavior::WaitCompleted => Fate::StaysByRule,
         None => Fate::Evict,
     }
 }
@@ -159,6 +195,8 @@ pub struct DrainProgress {
     pub refused: Vec<(PodName, String)>,
     /// Failed to be evicted, and why.
     pub failed: Vec<(PodName, String)>,
+    /// To be evicted when all others are gone.
+    pub later: Vec<PodName>,
 }
 
 impl DrainProgress {
@@ -167,6 +205,7 @@ impl DrainProgress {
         let mut progress = Self {
             await_deletion: plan.await_deletion,
             await_completion: plan.await_completion,
+            later: plan.later,
             ..Self::default()
         };
         for (pod, eviction) in evictions {
@@ -209,6 +248,7 @@ impl fmt::Display for DrainProgress {
         }
         say(self.await_deletion.iter().collect(), "terminating");
         say(self.await_completion.iter().collect(), "running to completion");
+        say(self.later.iter().collect(), "to be evicted when those before are gone");
         f.write_str(&lines.join("\n"))
     }
 }
@@ -229,6 +269,7 @@ mod tests {
             finished: false,
             terminating: None,
             drain_label: None,
+            rule: None,
         }
     }
 
@@ -240,6 +281,7 @@ mod tests {
     fn each_pod_meets_its_fate() {
         let sets = DaemonSets::from([("default".to_owned(), "proxy".to_owned())]);
         let labelled = |label: &str| Pod { drain_label: Some(label.to_owned()), ..pod("p") };
+        let ruled = |rule: Behavior| Pod { rule: Some(rule), ..pod("p") };
         let gone_soon = Pod { terminating: Some(at(90)), ..pod("p") };
         let cases = [
             (pod("p"), true, Fate::Evict),
@@ -247,11 +289,21 @@ mod tests {
             (of_daemon_set("p", "proxy"), true, Fate::StaysDaemonSet),
             (of_daemon_set("p", "gone"), true, Fate::Evict),
             (Pod { finished: true, ..of_daemon_set("p", "proxy") }, true, Fate::Evict),
-            (labelled("skip"), true, Fate::StaysByLabel),
-            (labelled("Skip"), true, Fate::StaysByLabel),
+            (labelled("skip"), true, Fate::StaysByRule),
+            (labelled("Skip"), true, Fate::StaysByRule),
             (labelled("wait-completed"), true, Fate::AwaitCompletion),
-            (Pod { finished: true, ..labelled("wait-completed") }, true, Fate::StaysByLabel),
+            (Pod { finished: true, ..labelled("wait-completed") }, true, Fate::StaysByRule),
             (labelled("drain"), true, Fate::Evict),
+            (ruled(Behavior::Skip), true, Fate::StaysByRule),
+            (ruled(Behavior::WaitCompleted), true, Fate::AwaitCompletion),
+            (Pod { finished: true, ..ruled(Behavior::WaitCompleted) }, true, Fate::StaysByRule),
+            (ruled(Behavior::Drain { order: 3 }), true, Fate::Evict),
+            // The label goes before the rule.
+            (Pod { rule: Some(Behavior::Drain { order: 0 }), ..labelled("skip") }, true, Fate::StaysByRule),
+            (Pod { rule: Some(Behavior::Skip), ..labelled("wait-completed") }, true, Fate::AwaitCompletion),
+            (Pod { rule: Some(Behavior::Skip), ..labelled("drain") }, true, Fate::StaysByRule),
+            // What is never evicted anyway is not evicted because of a rule.
+            (Pod { mirror: true, ..ruled(Behavior::Drain { order: 0 }) }, true, Fate::StaysMirror),
             (gone_soon.clone(), true, Fate::AwaitDeletion),
             (gone_soon.clone(), false, Fate::Given),
             (Pod { terminating: Some(at(120)), ..pod("p") }, false, Fate::AwaitDeletion),
@@ -267,6 +319,45 @@ mod tests {
         let stays = [of_daemon_set("a", "proxy"), Pod { mirror: true, ..pod("b") }];
         assert!(plan(&stays, &sets, true, at(0)).is_done());
         assert!(!plan(&[pod("c")], &sets, true, at(0)).is_done());
+    }
+
+    #[test]
+    fn pods_of_a_higher_order_wait_until_those_of_a_lower_one_are_gone() {
+        let ordered = |name: &str, order| Pod { rule: Some(Behavior::Drain { order }), ..pod(name) };
+        let waited = Pod { rule: Some(Behavior::WaitCompleted), ..pod("job") };
+        let names = |pods: &[PodName]| pods.iter().map(|pod| pod.name.clone()).collect::<Vec<_>>();
+        let mut pods = vec![ordered("last", 7), pod("web"), waited, ordered("early", -1)];
+        let mut rounds = Vec::new();
+        loop {
+            let plan = plan(&pods, &DaemonSets::new(), true, at(0));
+            if plan.is_done() {
+                break;
+            }
+            rounds.push((names(&plan.evict), names(&plan.await_deletion), names(&plan.await_completion)));
+            // What is evicted terminates, what terminates is gone, what is waited for finishes.
+            pods.retain(|pod| !plan.await_deletion.contains(&pod.name));
+            for pod in &mut pods {
+                if plan.evict.contains(&pod.name) {
+                    pod.terminating = Some(at(30));
+                }
+                pod.finished |= plan.await_completion.contains(&pod.name);
+            }
+        }
+        let strings = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let round = |evict: &[&str], deletion: &[&str], completion: &[&str]| {
+            (strings(evict), strings(deletion), strings(completion))
+        };
+        assert_eq!(
+            rounds,
+            [
+                round(&["early"], &[], &[]),
+                round(&[], &["early"], &[]),
+                round(&["web"], &[], &["job"]),
+                round(&[], &["web"], &[]),
+                round(&["last"], &[], &[]),
+                round(&[], &["last"], &[]),
+            ]
+        );
     }
 
     #[test]

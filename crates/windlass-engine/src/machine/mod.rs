@@ -8,6 +8,7 @@ mod conditions;
 pub mod deadline;
 pub mod deletion;
 pub mod drain;
+pub mod drain_rules;
 pub mod in_place;
 pub mod node;
 mod observed;

@@ -85,13 +85,18 @@ fn prepared(object: &Value, is_live: bool, warnings: &mut BTreeSet<String>) -> O
             replace_references(&mut object);
             Some(object)
         }
-        (INFRASTRUCTURE_GROUP, kind) if kind.starts_with("Dev") => Some(object),
+        (INFRASTRUCTURE_GROUP, kind) if kind.starts_with("Dev") => {
+            // The object stays as it is: patches of the class are written for it.
+            let backend = &object["spec"]["template"]["spec"]["backend"];
+            if backend["docker"].is_object() && backend["inMemory"].is_null() {
+                warnings.insert(format!(
+                    "the docker backend of {kind} is taken for inMemory: its machines start at once"
+                ));
+            }
+            Some(object)
+        }
         (INFRASTRUCTURE_GROUP, kind) => {
-            let spec = match stand_in(kind)? {
-                "DevClusterTemplate" => json!({"backend": {"inMemory": {}}}),
-                "DevMachinePoolTemplate" => json!({"template": {"backend": {"inMemory": {}}}}),
-                _ => json!({"backend": {"inMemory": {}}}),
-            };
+            let spec = json!({"backend": {"inMemory": {}}});
             warnings.insert(format!("{kind} is replaced by {}: its machines start at once", stand_in(kind)?));
             object["apiVersion"] = json!(INFRASTRUCTURE_API_VERSION);
             object["kind"] = json!(stand_in(kind)?);
