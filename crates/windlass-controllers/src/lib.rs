@@ -7,6 +7,7 @@ pub mod admission;
 pub mod certificates;
 pub mod cluster;
 pub mod control_plane;
+pub mod conversion;
 pub mod describe;
 pub mod extension_config;
 pub mod external;

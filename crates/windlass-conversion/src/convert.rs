@@ -76,6 +76,11 @@ pub fn versions(group: &str, kind: &str) -> Vec<&'static str> {
         .unwrap_or_default()
 }
 
+/// The group and name of every kind that has more than one version.
+pub fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
+    tables::KINDS.iter().map(|kind| (kind.group, kind.name))
+}
+
 /// Whether an object is of a version older than the one that is stored.
 pub fn is_older(object: &Value) -> bool {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -29,6 +29,8 @@ const MEANT_EMPTY: &[(Option<&str>, &str)] = &[
     (None, "clusterSelector"),
     (None, "namespaceSelector"),
     (None, "extraEnvs"),
+    // Required in conditions, also if there is nothing to say.
+    (Some("conditions"), "message"),
     (Some("joinConfiguration"), "controlPlane"),
     (Some("nodeRegistration"), "taints"),
 ];

@@ -32,12 +32,13 @@ mod data;
 mod emission;
 mod error;
 mod form;
+pub mod manifest;
 mod path;
 mod review;
 mod rule;
 mod tables;
 mod walk;
 
-pub use crate::convert::{Contracts, convert, is_older, newest, versions};
+pub use crate::convert::{Contracts, convert, is_older, kinds, newest, versions};
 pub use crate::error::ConvertError;
 pub use crate::review::{Malformed, review};

@@ -7,6 +7,7 @@
 
 mod admission;
 mod controllers;
+mod conversions;
 mod crds;
 mod diagnostics;
 mod dry_run;
@@ -20,6 +21,7 @@ mod webhooks;
 
 pub use admission::EmbeddedAdmission;
 pub use controllers::Plane;
+pub use conversions::convert_in_process;
 pub use crds::{InstallError, install};
 pub use diagnostics::{Diagnostics, serve_diagnostics};
 pub use dry_run::{WouldWrite, dry_run};

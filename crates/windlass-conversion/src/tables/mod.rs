@@ -15,8 +15,8 @@ use crate::rule::Rule;
 
 /// A kind with more than one version.
 pub(crate) struct Kind {
-    group: &'static str,
-    name: &'static str,
+    pub(crate) group: &'static str,
+    pub(crate) name: &'static str,
     /// The versions before the one that is stored.
     pub(crate) older: &'static [&'static str],
     /// Whether older versions carry the whole object in an annotation.
@@ -55,7 +55,7 @@ const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
 const IPAM: &str = "ipam.cluster.x-k8s.io";
 const RUNTIME: &str = "runtime.cluster.x-k8s.io";
 
-static KINDS: &[Kind] = &[
+pub(crate) static KINDS: &[Kind] = &[
     kind(CORE, "Cluster", cluster::CLUSTER),
     kind(CORE, "ClusterClass", class::CLUSTER_CLASS),
     kind(CORE, "MachineDeployment", machine::MACHINE_DEPLOYMENT),

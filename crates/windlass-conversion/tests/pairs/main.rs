@@ -196,3 +196,12 @@ fn a_review_is_answered_in_order_or_with_the_first_problem() {
     );
     assert_eq!(review(&json!({"kind": "AdmissionReview"}), &contracts), Err(Malformed::NotAReview));
 }
+
+#[test]
+fn a_condition_keeps_a_message_that_says_nothing() {
+    let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {}, "status": {
+        "conditions": [{"type": "Available", "status": "True", "reason": "Available", "message": ""}]}});
+    let old = to_old(&cluster);
+    assert_eq!(old["status"]["v1beta2"]["conditions"], cluster["status"]["conditions"]);
+    assert_eq!(newest(old).unwrap()["status"], cluster["status"]);
+}
