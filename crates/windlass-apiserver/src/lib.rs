@@ -62,5 +62,6 @@ pub use registry::ConvertFn;
 pub use response::{Body, BodyError};
 pub use server::{ApiServer, Limits, Options};
 pub use service::Service;
+pub use stored::definition_labels;
 pub use webhook::{ServiceReference, ServiceResolver};
 pub use windlass_clock::Clock;

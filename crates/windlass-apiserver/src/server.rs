@@ -95,7 +95,8 @@ impl Options {
         self
     }
 
-    /// Converts between the versions of a kind, whatever its CRD says about conversion.
+    /// Converts between the versions of a kind, whatever its CRD says about conversion. What is written in another version
+    /// than the stored one is admitted, defaulted and validated as the stored one.
     #[must_use]
     pub fn conversion(mut self, group: &str, kind: &str, convert: ConvertFn) -> Self {
         self.conversions.insert(format!("{group}/{kind}"), convert);

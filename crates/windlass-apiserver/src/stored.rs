@@ -56,7 +56,21 @@ pub(crate) fn meta(object: &store::Object) -> Arc<Meta> {
     })
 }
 
+/// The labels of a CRD in a store, for functions that convert: which version keeps a contract is said there. They are
+/// derived once per version of the CRD, so that this costs little.
+pub fn definition_labels(store: &store::Store, name: &str) -> Option<BTreeMap<String, String>> {
+    let definitions = store::Resource::new("apiextensions.k8s.io/customresourcedefinitions").ok()?;
+    let key = store::Key::new(&definitions, "", name).ok()?;
+    let definition = store.get(&key)?;
+    Some(meta(&definition).labels.clone())
+}
+
 impl Resource {
+    /// Whether a function of the process makes its versions from each other.
+    pub(crate) fn converts_in_process(&self) -> bool {
+        matches!(self.conversion, Conversion::Function(_))
+    }
+
     /// Whether it may take a call over the network to show an object in this version.
     pub(crate) fn waits_to_convert(&self) -> bool {
         matches!(self.conversion, Conversion::Webhook(_))

@@ -8,6 +8,7 @@ pub mod certificates;
 pub mod cluster;
 pub mod cluster_resource_set;
 pub mod control_plane;
+pub mod conversion;
 pub mod describe;
 pub mod extension_config;
 pub mod external;

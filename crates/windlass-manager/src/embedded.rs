@@ -14,6 +14,7 @@ use windlass_apiserver::{ApiServer, Clock, Failure, Options};
 use windlass_store::{History, OpenError, Store};
 
 use crate::admission::EmbeddedAdmission;
+use crate::conversions::convert_in_process;
 
 /// How long closing the store may take: by then everything that was acknowledged is on the disk anyway.
 const CLOSE_LIMIT: Duration = Duration::from_secs(3);
@@ -114,6 +115,7 @@ impl Embedded {
             .clock(Clock::real())
             .token_key(credentials.token_key())
             .ca_bundle(credentials.ca_bundle());
+        options = convert_in_process(options, &store);
         if let Some(admission) = admission {
             options = admission.add_to(options);
         }

@@ -9,6 +9,7 @@
 mod admission;
 mod check;
 mod controllers;
+mod conversions;
 mod crds;
 mod diagnostics;
 mod dry_run;
@@ -23,6 +24,7 @@ mod webhooks;
 pub use admission::EmbeddedAdmission;
 pub use check::{CheckError, read_management, would_write, write_findings};
 pub use controllers::Plane;
+pub use conversions::convert_in_process;
 pub use crds::{InstallError, install};
 pub use diagnostics::{Diagnostics, serve_diagnostics};
 pub use dry_run::{WouldWrite, dry_run};

@@ -1,4 +1,4 @@
-//! Admission webhooks over HTTPS, with a certificate from files.
+//! Webhooks over HTTPS, admission and conversion, with a certificate from files.
 
 use std::convert::Infallible;
 use std::io;
@@ -7,13 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::{Request, Response, StatusCode};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use kube::Client;
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -23,10 +25,12 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, crypto::ring::default_provider};
 use tower::Service;
 use windlass_controllers::admission::{AdmissionWebhook, ObjectLookUp};
+use windlass_controllers::conversion::{ConversionWebhook, PATH_CONVERT};
 use windlass_engine::features::Features;
 
-/// An object and its predecessor, each as large as an API server takes, and what is around them.
-const MAX_BODY: usize = 8 * 1024 * 1024;
+/// An object and its predecessor, each as large as an API server takes, and what is around them; or a page of a list that
+/// is to be converted.
+const MAX_BODY: usize = 64 * 1024 * 1024;
 /// How many connections there may be; API servers keep a few.
 const CONNECTIONS: usize = 256;
 /// How long a handshake, a head or a body may take. No API server waits longer for an answer.
@@ -129,7 +133,10 @@ pub fn serve_webhooks(
     features: Features,
 ) -> Result<impl Future<Output = ()>, WebhookError> {
     let live = Arc::new(Live::load(files)?);
-    let webhook = AdmissionWebhook::with_features(ObjectLookUp::with_client(client), features);
+    let webhooks = Webhooks {
+        conversion: ConversionWebhook::new(client.clone()),
+        admission: AdmissionWebhook::with_features(ObjectLookUp::with_client(client), features),
+    };
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     Ok(async move {
         loop {
@@ -139,11 +146,11 @@ pub fn serve_webhooks(
                 continue;
             };
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-            let (live, webhook) = (Arc::clone(&live), webhook.clone());
+            let (live, webhooks) = (Arc::clone(&live), webhooks.clone());
             tokio::spawn(async move {
                 let _place = place;
                 let Ok(Ok(stream)) = timeout(PATIENCE, live.acceptor().accept(stream)).await else { return };
-                let service = service_fn(move |request| answer(webhook.clone(), request));
+                let service = service_fn(move |request| answer(webhooks.clone(), request));
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .header_read_timeout(PATIENCE)
@@ -155,8 +162,15 @@ pub fn serve_webhooks(
     })
 }
 
+/// What a request may be about, by its path.
+#[derive(Clone)]
+struct Webhooks {
+    admission: AdmissionWebhook<ObjectLookUp>,
+    conversion: ConversionWebhook,
+}
+
 async fn answer(
-    mut webhook: AdmissionWebhook<ObjectLookUp>,
+    mut webhooks: Webhooks,
     request: Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let (parts, body) = request.into_parts();
@@ -168,5 +182,22 @@ async fn answer(
             return Ok(response);
         }
     };
-    Ok(webhook.call(Request::from_parts(parts, body)).await?.map(Full::new))
+    if parts.uri.path() == PATH_CONVERT {
+        return Ok(convert(&webhooks.conversion, &parts.method, &body).await);
+    }
+    Ok(webhooks.admission.call(Request::from_parts(parts, body)).await?.map(Full::new))
+}
+
+async fn convert(webhook: &ConversionWebhook, method: &Method, body: &[u8]) -> Response<Full<Bytes>> {
+    let (status, body) = match webhook.review(body).await {
+        _ if *method != Method::POST => {
+            (StatusCode::METHOD_NOT_ALLOWED, json!({"message": "reviews are sent with POST"}))
+        }
+        Ok(review) => (StatusCode::OK, review),
+        Err(problem) => (StatusCode::BAD_REQUEST, json!({"message": problem})),
+    };
+    let mut response = Response::new(Full::from(body.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }

@@ -14,7 +14,7 @@ use windlass_api::runtime::ExtensionConfig;
 use windlass_apiserver::{Admission, ApiServer};
 use windlass_engine::features::Features;
 use windlass_inmemory::Provider;
-use windlass_manager::{EmbeddedAdmission, Plane};
+use windlass_manager::{EmbeddedAdmission, Plane, convert_in_process};
 use windlass_runtime::{Clock, Ended, Faults, Idle, Kind, Manager, ObjectKey, Options, Running, Troubled};
 use windlass_store::{History, Resource, Scope, Store};
 
@@ -192,7 +192,9 @@ impl World {
 
     async fn empty(options: WorldOptions) -> Result<Self, WorldError> {
         let clock = Clock::starting_at(options.start);
+        let store = Store::in_memory(History::default());
         let mut server_options = windlass_apiserver::Options::new().seed(options.seed).clock(clock.clone());
+        server_options = convert_in_process(server_options, &store);
         let admission = EmbeddedAdmission::with_features(options.features);
         if options.has_admission {
             server_options = admission.add_to(server_options);
@@ -200,7 +202,7 @@ impl World {
         for hook in &options.admission {
             server_options = server_options.admission(Arc::clone(hook));
         }
-        let server = ApiServer::start(Store::in_memory(History::default()), server_options)
+        let server = ApiServer::start(store, server_options)
             .await
             .map_err(|failure| WorldError::Start { reason: failure.to_string() })?;
         let client = Client::new(server.service(), "default");

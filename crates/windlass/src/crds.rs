@@ -25,7 +25,7 @@ pub(crate) struct CrdsCommand {
 }
 
 pub(crate) fn run(command: &CrdsCommand) -> Result<(), Failure> {
-    let selected = select(crds::manifests(), &command.names)?;
+    let selected = select(crds::for_a_cluster(), &command.names)?;
     match command.output {
         DocumentFormat::Json => {
             let list = json!({"apiVersion": "v1", "kind": "List", "items": selected});

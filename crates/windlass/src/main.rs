@@ -10,6 +10,7 @@ mod exit;
 mod extension;
 mod kubeconfig;
 mod logging;
+mod manifests;
 mod output;
 mod plan;
 mod run;

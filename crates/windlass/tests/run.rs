@@ -15,6 +15,8 @@ use kube::api::Api;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
 use windlass_extension::DevelopmentCertificate;
 
 use apply::apply;
@@ -231,4 +233,47 @@ async fn webhooks_refuse_what_the_rules_refuse() {
     let refused = apply(&client, &wrong).await.unwrap_err().to_string();
     assert!(refused.contains("v1.28.0"), "{refused}");
     apply(&client, cluster).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_are_converted_also_by_the_process_that_does_not_lead() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let _server = serve(path);
+    let mut first = run(path, "first", &[]);
+    first.says("Leading");
+    let certificate = DevelopmentCertificate::kept_in(path.join("tls"), ["127.0.0.1"]).unwrap();
+    let files = ["--tls-cert", "tls/tls.crt", "--tls-key", "tls/tls.key"];
+    let mut second = run(path, "second", &[&["--webhook-listen", "127.0.0.1:0"][..], &files].concat());
+    let url = second.says("Webhooks: ");
+    second.says("Ready");
+
+    let mut config = Config::new(url.parse().unwrap());
+    let pem = certificate.ca_pem();
+    let der = CertificateDer::pem_slice_iter(pem.as_bytes()).map(|found| found.unwrap().to_vec());
+    config.root_cert = Some(der.collect());
+    let webhook = Client::try_from(config).unwrap();
+    let review = |to: &str, objects: Value| {
+        let review = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview",
+            "request": {"uid": "7", "desiredAPIVersion": format!("cluster.x-k8s.io/{to}"), "objects": objects}});
+        let request = http::Request::post("/convert").body(review.to_string().into_bytes()).unwrap();
+        webhook.request::<Value>(request)
+    };
+    let stored = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+        "metadata": {"name": "c", "namespace": "ns1"}, "spec": {"paused": false, "infrastructureRef":
+            {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevCluster", "name": "d"}}});
+    let old = review("v1beta1", json!([stored])).await.unwrap();
+    assert_eq!(
+        (&old["response"]["uid"], &old["response"]["result"]["status"]),
+        (&json!("7"), &json!("Success"))
+    );
+    let old = &old["response"]["convertedObjects"];
+    assert_eq!(old[0]["spec"]["infrastructureRef"]["apiVersion"], "infrastructure.cluster.x-k8s.io/v1beta2");
+    let new = review("v1beta2", old.clone()).await.unwrap();
+    assert_eq!(new["response"]["convertedObjects"], json!([stored]));
+    let wrong = json!([{"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Machine", "metadata": {"name": "m"},
+        "spec": {"nodeDrainTimeout": "x"}}]);
+    let failed = review("v1beta2", wrong).await.unwrap();
+    assert_eq!(failed["response"]["result"]["status"], "Failure");
+    assert!(failed["response"]["result"]["message"].as_str().unwrap().contains("spec.nodeDrainTimeout"));
 }

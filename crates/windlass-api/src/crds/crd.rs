@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde_json::{Value, json};
 
 use super::structural::schema_of;
+use super::versions::with_older_versions;
 use crate::kind::Scope;
-use crate::names::CONTRACT_V1BETA2_LABEL;
 
 /// What a CRD says that a type cannot.
 #[derive(Clone, Copy)]
@@ -67,7 +67,7 @@ where
     frame::<K>(extras.short_names, version)
 }
 
-/// What surrounds the only version of a kind.
+/// What surrounds the versions of a kind.
 fn frame<K: Resource<DynamicType = (), Scope: Scope>>(short_names: &[&str], version: Value) -> Value {
     let (group, kind, plural) = (K::group(&()), K::kind(&()), K::plural(&()));
     let mut manifest = json!({
@@ -75,8 +75,6 @@ fn frame<K: Resource<DynamicType = (), Scope: Scope>>(short_names: &[&str], vers
         "kind": "CustomResourceDefinition",
         "metadata": {
             "name": format!("{plural}.{group}"),
-            // Says which version of the kind keeps the contract: references leave the version out.
-            "labels": {CONTRACT_V1BETA2_LABEL: "v1beta2"},
         },
         "spec": {
             "group": group,
@@ -94,7 +92,7 @@ fn frame<K: Resource<DynamicType = (), Scope: Scope>>(short_names: &[&str], vers
     if !short_names.is_empty() {
         manifest["spec"]["names"]["shortNames"] = json!(short_names);
     }
-    manifest
+    with_older_versions(manifest)
 }
 
 impl Column {

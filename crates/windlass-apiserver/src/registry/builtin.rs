@@ -189,6 +189,7 @@ fn resource(row: &Row, index: usize) -> Option<Resource> {
         since: 0,
         encoding: index as u64,
         terminating: false,
+        deprecation: None,
         openapi: None,
     })
 }

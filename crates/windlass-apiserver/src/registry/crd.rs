@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use windlass_store as store;
 
-use super::jsonpath::JsonPath;
+use super::jsonpath::{JsonPath, text};
+use super::priority;
 use super::resource::{
     Behaviour, Cell, Column, Conversion, ObjectSchema, Resource, ScalePaths, Selectable, Strategy,
     Subresource, Verbs,
@@ -219,10 +220,28 @@ pub(crate) fn resources(
             since: revision,
             encoding: encoding + index as u64,
             terminating: crd["metadata"]["deletionTimestamp"].is_string(),
+            deprecation: deprecation(spec, version),
             openapi: Some(schema_json.clone()),
         })
     });
     Some(resources.collect())
+}
+
+/// What Kubernetes warns of when a deprecated version is used; the CRD may say it in its own words.
+fn deprecation(spec: &Value, version: &Value) -> Option<String> {
+    if version["deprecated"] != true {
+        return None;
+    }
+    if let Some(own) = version["deprecationWarning"].as_str() {
+        return Some(own.to_owned());
+    }
+    let (group, kind, name) = (text(&spec["group"]), text(&spec["names"]["kind"]), text(&version["name"]));
+    let current = spec["versions"].as_array().into_iter().flatten();
+    let current = current.filter(|other| other["served"] == true && other["deprecated"] != true);
+    let newer = current.map(|other| text(&other["name"])).filter(|other| priority(other) > priority(&name));
+    let newest = newer.max_by_key(|other| priority(other));
+    let advice = newest.map(|newest| format!("; use {group}/{newest} {kind}")).unwrap_or_default();
+    Some(format!("{group}/{name} {kind} is deprecated{advice}"))
 }
 
 fn scale_paths(scale: &serde_json::Map<String, Value>) -> Option<ScalePaths> {

@@ -48,6 +48,8 @@ pub(crate) struct Resource {
     pub(crate) encoding: u64,
     /// Whether the CRD is being deleted, so that nothing new may be created.
     pub(crate) terminating: bool,
+    /// What clients of this version are warned of.
+    pub(crate) deprecation: Option<String>,
     /// The schema as the CRD wrote it, for OpenAPI.
     pub(crate) openapi: Option<Value>,
 }

@@ -53,6 +53,11 @@ impl Call {
         if self.resource.verbs != Verbs::All || nowhere {
             return Err(Failure::method_not_allowed());
         }
+        if let Some(home) = self.at_home() {
+            let object = self.for_storage(&home, object)?;
+            let written = Box::pin(home.insert(object, ownership, warnings)).await?;
+            return self.from_storage(&home, written);
+        }
         if self.resource.terminating {
             return Err(Failure::not_while_terminating(self.resource.subject("")));
         }

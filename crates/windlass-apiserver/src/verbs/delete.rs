@@ -113,6 +113,12 @@ impl Call {
 
     /// Deletes an object, or marks it if something holds it.
     pub(crate) async fn remove(&self, name: &str, options: &DeleteOptions) -> Result<Deleted, Failure> {
+        if let Some(home) = self.at_home() {
+            return Ok(match Box::pin(home.remove(name, options)).await? {
+                Deleted::Held(written) => Deleted::Held(self.from_storage(&home, written)?),
+                gone @ Deleted::Gone(_) => gone,
+            });
+        }
         loop {
             let existing = self.find(name)?;
             self.check_delete(&existing, options)?;

@@ -37,6 +37,7 @@ use crate::table::{Include, Table, partial, partial_bytes};
 use crate::{reviews, watch, webhook};
 
 /// One request about one resource.
+#[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) server: Arc<Inner>,
     pub(crate) registry: Arc<Registry>,
@@ -85,11 +86,15 @@ impl Call {
 
     /// Does what the request asks for.
     pub(crate) async fn run(self, method: &Method, watch: bool, body: Bytes) -> Result<Reply, Failure> {
-        if !self.resource.waits_to_convert() {
-            return self.act(method, watch, body).await;
-        }
-        let method = method.clone();
-        elsewhere(async move { self.act(&method, watch, body).await }).await?
+        let deprecation = self.resource.deprecation.clone();
+        let mut reply = if self.resource.waits_to_convert() {
+            let method = method.clone();
+            elsewhere(async move { self.act(&method, watch, body).await }).await??
+        } else {
+            self.act(method, watch, body).await?
+        };
+        reply.warnings.extend(deprecation);
+        Ok(reply)
     }
 
     async fn act(self, method: &Method, watch: bool, body: Bytes) -> Result<Reply, Failure> {

@@ -94,9 +94,19 @@ impl Call {
         part: Part,
         ownership: Ownership,
         warnings: &mut Vec<String>,
-        make: impl FnMut(&Value) -> Result<Value, Failure>,
+        mut make: impl FnMut(&Value) -> Result<Value, Failure>,
     ) -> Result<Written, Failure> {
-        let written = self.rewrite_only(part, ownership, warnings, make).await?;
+        let written = match self.at_home() {
+            None => self.rewrite_only(part, ownership, warnings, make).await?,
+            Some(home) => {
+                let make = |stored: &Value| {
+                    let new = make(&home.resource.shown_as(stored.clone(), &self.resource)?)?;
+                    self.for_storage(&home, new)
+                };
+                let written = home.rewrite_only(part, ownership, warnings, make).await?;
+                self.from_storage(&home, written)?
+            }
+        };
         self.after_write(&written).await?;
         Ok(written)
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use windlass_plan::Source;
 
-use crate::output;
+use crate::{manifests, output};
 
 /// Largest manifest file that is read. An API server takes no request above 3 MiB, so no object is larger.
 const MAX_FILE: u64 = 3 * 1024 * 1024;
@@ -17,9 +17,7 @@ pub(super) fn source(path: &Path) -> Result<Source, String> {
 }
 
 fn from_manifests(text: &str) -> Result<Source, String> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text)
-        .map_err(|error| format!("not valid YAML: {}", output::yaml_error(&error)))?;
-    of_documents(&documents)
+    of_documents(&manifests::parse(text)?)
 }
 
 /// Whether a manifest is a ClusterClass.

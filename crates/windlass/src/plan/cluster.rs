@@ -12,6 +12,7 @@ use windlass_version::Version;
 
 use super::{INVALID, class, input, refuse_plan, table};
 use crate::exit::Failure;
+use crate::manifests;
 use crate::output::{self, Format};
 use crate::stops::{self as shown, StopDocument};
 
@@ -30,7 +31,7 @@ Examples:
   windlass plan cluster -f class.yaml -f cluster.yaml --to v1.33.0 -o json
   windlass plan cluster -f cluster.yaml --from v1.30.0 --versions v1.31.2,v1.32.0,v1.33.0")]
 pub(super) struct ClusterCommand {
-    /// File with manifests; may be given more than once
+    /// File or directory with manifests, or - for the standard input; may be given more than once
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     filename: Vec<PathBuf>,
     /// Version that everything is at now; left out, spec.topology.version of the Cluster
@@ -56,7 +57,7 @@ struct SteeredPlan {
 }
 
 pub(super) fn run(command: &ClusterCommand) -> Result<(), Failure> {
-    let manifests = read(&command.filename)?;
+    let manifests = manifests::read(&command.filename, MAX_FILE)?;
     let cluster = cluster(&manifests).map_err(Failure::Invalid)?;
     let source = match &command.versions {
         Some(versions) => input::listed(Some(versions)),
@@ -95,19 +96,6 @@ pub(super) fn run(command: &ClusterCommand) -> Result<(), Failure> {
             output::print_document(format, &SteeredPlan { plan, stops })
         }
     }
-}
-
-fn read(paths: &[PathBuf]) -> Result<Vec<Value>, Failure> {
-    let mut manifests = Vec::new();
-    for path in paths {
-        let text = output::read_file(path, MAX_FILE).map_err(Failure::Invalid)?;
-        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).map_err(|error| {
-            let error = output::yaml_error(&error);
-            Failure::Invalid(format!("{}: not valid YAML: {error}", path.display()))
-        })?;
-        manifests.extend(documents);
-    }
-    Ok(manifests)
 }
 
 /// The one Cluster with a topology.

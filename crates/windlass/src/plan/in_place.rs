@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use serde_json::Value;
 use windlass_controllers::in_place::{PreviewError, preview};
 use windlass_engine::in_place::{Preview, PreviewedEffect, PreviewedField};
 use windlass_hooks::HookClient;
@@ -10,17 +9,14 @@ use windlass_hooks::transport::{HttpsTransport, boxed};
 
 use super::PlanFormat;
 use crate::exit::Failure;
+use crate::manifests;
 use crate::output::{self, Format};
 
 /// Largest file that is read: an export of a cluster with a few thousand machines.
 const MAX_FILE: u64 = 64 * 1024 * 1024;
 
 pub(super) fn run(path: &Path, format: PlanFormat) -> Result<(), Failure> {
-    let text = output::read_file(path, MAX_FILE).map_err(Failure::Invalid)?;
-    let manifests: Vec<Value> = serde_saphyr::from_multiple(&text).map_err(|error| {
-        Failure::Invalid(format!("{}: not valid YAML: {}", path.display(), output::yaml_error(&error)))
-    })?;
-    let manifests: Vec<Value> = manifests.into_iter().flat_map(items).collect();
+    let manifests = manifests::read(&[path.to_owned()], MAX_FILE)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Failed(error.to_string()))?;
     let hooks = HookClient::builder(boxed(HttpsTransport::new())).build();
@@ -35,20 +31,6 @@ pub(super) fn run(path: &Path, format: PlanFormat) -> Result<(), Failure> {
         PlanFormat::Mermaid => Err(Failure::Invalid(
             "there is no diagram of an update in place: use -o table, json or yaml".to_owned(),
         )),
-    }
-}
-
-/// What kubectl prints for several objects is a list of them.
-fn items(document: Value) -> Vec<Value> {
-    match document {
-        Value::Null => Vec::new(),
-        Value::Object(mut list) if list.get("kind").is_some_and(|kind| kind == "List") => {
-            match list.remove("items") {
-                Some(Value::Array(items)) => items,
-                _ => Vec::new(),
-            }
-        }
-        other => vec![other],
     }
 }
 

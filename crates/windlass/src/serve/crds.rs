@@ -1,6 +1,6 @@
 //! CRDs, installed in the API before the first request for their kinds.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use http::{Request, header};
 use http_body_util::{BodyExt, Full};
@@ -8,14 +8,14 @@ use serde_json::Value;
 use windlass_apiserver::ApiServer;
 
 use crate::exit::Failure;
-use crate::output;
+use crate::{manifests, output};
 
 /// Largest file that is read. An API server takes no request above 3 MiB, but a file may have many documents.
 const MAX_FILE: u64 = 32 * 1024 * 1024;
 
 /// Applies every CustomResourceDefinition in the YAML and JSON files of a directory, in the order of their names.
 pub(super) async fn apply(server: &ApiServer, directory: &Path) -> Result<(), Failure> {
-    for file in manifests(directory)? {
+    for file in manifests::in_directory(directory)? {
         let text = output::read_file(&file, MAX_FILE).map_err(Failure::Invalid)?;
         let wrong = |message: String| Failure::Invalid(format!("{}: {message}", file.display()));
         let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
@@ -52,23 +52,4 @@ async fn apply_one(server: &ApiServer, name: &str, definition: &Value) -> Result
     }
     let status: Value = serde_json::from_slice(&body).unwrap_or_default();
     Err(status["message"].as_str().map_or_else(|| String::from_utf8_lossy(&body).into_owned(), str::to_owned))
-}
-
-fn manifests(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let cannot = |error| Failure::Invalid(format!("cannot read {}: {error}", directory.display()));
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(directory).map_err(cannot)? {
-        let path = entry.map_err(cannot)?.path();
-        let known = path
-            .extension()
-            .is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|known| ending == *known));
-        if known && path.is_file() {
-            files.push(path);
-        }
-    }
-    files.sort();
-    if files.is_empty() {
-        return Err(Failure::Invalid(format!("{} has no .yaml, .yml or .json file", directory.display())));
-    }
-    Ok(files)
 }

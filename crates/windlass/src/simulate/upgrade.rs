@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::Value;
 use windlass_api::{GoDuration, GoDurationError};
+use windlass_conversion::manifest::as_written;
 use windlass_simulate::script::spoken;
 use windlass_simulate::{
     OperationRecord, Retarget, StopRecord, UpgradeError, UpgradeReport, UpgradeRequest, UpgradeSteering,
@@ -14,6 +14,7 @@ use windlass_simulate::{
 };
 
 use crate::exit::Failure;
+use crate::manifests;
 use crate::output::{self, Format};
 
 /// The most that is read of a file of manifests.
@@ -38,7 +39,7 @@ An upgrade that an annotation of the Cluster holds, or that needs an approval, e
 Extensions that the manifests name are replaced by one that lets every hook pass, unless they are to be called
 (--live-extensions): then over HTTPS, and time in the simulation stands still until they answer.")]
 pub(crate) struct UpgradeCommand {
-    /// File with manifests; may be given more than once
+    /// File or directory with manifests, or - for the standard input; may be given more than once
     #[arg(short, long = "filename", value_name = "FILE", required = true)]
     filename: Vec<PathBuf>,
     /// The version to upgrade to
@@ -67,14 +68,7 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(command: &UpgradeCommand) -> Result<(), Failure> {
-    let mut manifests = Vec::new();
-    for path in &command.filename {
-        let text = output::read_file(path, MANIFEST_LIMIT).map_err(Failure::Invalid)?;
-        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).map_err(|error| {
-            Failure::Invalid(format!("{}: {}", path.display(), output::yaml_error(&error)))
-        })?;
-        manifests.extend(documents);
-    }
+    let manifests = manifests::read(&command.filename, MANIFEST_LIMIT)?.into_iter().map(as_written).collect();
     let request = UpgradeRequest {
         manifests,
         to: command.to.clone(),
