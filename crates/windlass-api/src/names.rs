@@ -72,6 +72,11 @@ pub const APPROVED_ANNOTATION: &str = "upgrade.windlass.dev/approved";
 pub const IGNORE_ROLLOUTS_ANNOTATION: &str = "upgrade.windlass.dev/ignore-rollouts";
 /// On a worker topology entry: the version that the group is kept at, for CRDs that do not have the field `version`.
 pub const PIN_ANNOTATION: &str = "upgrade.windlass.dev/version";
+/// On a MachineDeployment, a control plane or their entry in a topology: `External` is the strategy of rollouts, for CRDs that
+/// do not have this type. The field wins where it says another one.
+pub const ROLLOUT_STRATEGY_ANNOTATION: &str = "rollout.windlass.dev/strategy";
+/// Beside `rollout.windlass.dev/strategy`: `rolling` replaces Machines whose update nothing covers. Without it they stay.
+pub const ROLLOUT_FALLBACK_ANNOTATION: &str = "rollout.windlass.dev/fallback";
 
 // Managed topologies.
 

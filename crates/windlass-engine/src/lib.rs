@@ -4,6 +4,7 @@
 //! for, as a value with its evidence; text is made from it in one place, by `Display`.
 
 pub mod admission;
+mod annotated_strategy;
 pub mod cluster;
 pub mod cluster_resource_set;
 pub mod condition;

@@ -375,20 +375,30 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lease_is_renewed_by_one_request() {
+    async fn a_renewal_is_one_request_and_a_lease_that_another_took_is_noticed() {
         let server = ApiServer::start(Store::in_memory(History::default()), Options::new()).await.unwrap();
-        let (service, asked) = (server.service(), Arc::new(AtomicUsize::new(0)));
-        let count = Arc::clone(&asked);
-        let counting = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-            count.fetch_add(1, Ordering::Relaxed);
-            tower::ServiceExt::oneshot(service.clone(), request)
-        });
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (seen, service) = (Arc::clone(&requests), server.service());
+        let counting =
+            tower::util::MapRequest::new(service, move |request: http::Request<kube::client::Body>| {
+                seen.lock().unwrap().push(request.method().to_string());
+                request
+            });
         let client = Client::new(counting, "default");
-        let mut leader = Candidate::new(client, LeaderOptions::new("default", "windlass", "me"));
-        leader.lead().await;
-        assert_eq!(asked.swap(0, Ordering::Relaxed), 2, "it is looked for, and created");
-        let _ = tokio::time::timeout(Duration::from_secs(21), leader.keep()).await;
-        assert_eq!(asked.swap(0, Ordering::Relaxed), 10, "every two seconds");
+        let options = LeaderOptions::new("default", "windlass", "me");
+        let mut candidate = Candidate::new(client, options);
+        candidate.lead().await;
+        requests.lock().unwrap().clear();
+        for _ in 0..3 {
+            assert!(candidate.attempt().await);
+        }
+        assert_eq!(*requests.lock().unwrap(), ["PUT", "PUT", "PUT"]);
+
+        let leases: Api<Lease> = Api::default_namespaced(Client::new(server.service(), "default"));
+        let mut lease = leases.get("windlass").await.unwrap();
+        lease.spec.as_mut().unwrap().holder_identity = Some("you".to_owned());
+        leases.replace("windlass", &PostParams::default(), &lease).await.unwrap();
+        assert!(!candidate.attempt().await, "another has it");
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,7 +11,9 @@ use windlass_api::dns_label::is_rfc1123_subdomain;
 use windlass_version::{Distance, Version};
 
 use super::Verdict;
-use super::machines::{check_health_check, check_metadata, check_strategy, check_taints};
+use super::machines::{
+    check_annotated_strategy, check_health_check, check_metadata, check_strategy, check_taints,
+};
 use crate::topology::Entry;
 use windlass_gotemplate::{MissingKey, Template, TemplateError, render};
 
@@ -222,7 +224,10 @@ fn check_machines(class: &ClusterClass, verdict: &mut Verdict) {
         let field = format!("spec.workers.machineDeployments[{index}]");
         check_metadata(&format!("{field}.metadata"), &group.metadata, verdict);
         check_taints(&format!("{field}.taints"), &group.taints, verdict);
-        if let Some(strategy) = &group.rollout.strategy {
+        let annotations = Some(&group.metadata.annotations);
+        let strategy = group.rollout.strategy.as_ref();
+        check_annotated_strategy(&format!("{field}.metadata"), annotations, strategy, verdict);
+        if let Some(strategy) = strategy {
             check_strategy(&format!("{field}.rollout.strategy"), strategy, verdict);
         }
         if let Some(check) = &group.health_check {

@@ -10,7 +10,10 @@ use windlass_api::names::{
 };
 use windlass_version::Version;
 
-use super::machines::{check_health_check, check_metadata, check_replicas, check_strategy, check_taints};
+use super::machines::{
+    check_annotated_strategy, check_health_check, check_metadata, check_replicas, check_strategy,
+    check_taints,
+};
 use super::names::check_cluster_name;
 use super::version_change::{self, UpgradeState};
 use super::{Verdict, accepted, pins, strict_version};
@@ -191,6 +194,8 @@ fn check_machines(topology: &Topology, verdict: &mut Verdict) {
     let control_plane = &topology.control_plane;
     check_metadata("spec.topology.controlPlane.metadata", &control_plane.metadata, verdict);
     check_taints("spec.topology.controlPlane.taints", &control_plane.taints, verdict);
+    let annotations = Some(&control_plane.metadata.annotations);
+    check_annotated_strategy("spec.topology.controlPlane.metadata", annotations, None, verdict);
     if let Some(check) = &control_plane.health_check {
         let (trigger_if, template) = (&check.remediation.trigger_if, check.remediation.template_ref.as_ref());
         let field = "spec.topology.controlPlane.healthCheck";
@@ -200,7 +205,10 @@ fn check_machines(topology: &Topology, verdict: &mut Verdict) {
         let field = format!("spec.topology.workers.machineDeployments[{index}]");
         check_metadata(&format!("{field}.metadata"), &entry.metadata, verdict);
         check_taints(&format!("{field}.taints"), &entry.taints, verdict);
-        if let Some(strategy) = &entry.rollout.strategy {
+        let annotations = Some(&entry.metadata.annotations);
+        let strategy = entry.rollout.strategy.as_ref();
+        check_annotated_strategy(&format!("{field}.metadata"), annotations, strategy, verdict);
+        if let Some(strategy) = strategy {
             check_strategy(&format!("{field}.rollout.strategy"), strategy, verdict);
         }
         if let Some(check) = &entry.health_check {

@@ -3,7 +3,9 @@
 use windlass_api::cluster::MachineDeployment;
 use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL};
 
-use super::machines::{check_metadata, check_replicas, check_strategy, check_taints};
+use super::machines::{
+    check_annotated_strategy, check_metadata, check_replicas, check_strategy, check_taints,
+};
 use super::names::check_machine_deployment_name;
 use super::{Verdict, strict_version};
 use crate::machine_set::{NamedOwner, check_machine_naming};
@@ -76,6 +78,8 @@ pub fn validate_machine_deployment(
         );
     }
     check_strategy("spec.rollout.strategy", &spec.rollout.strategy, &mut verdict);
+    let annotations = deployment.metadata.annotations.as_ref();
+    check_annotated_strategy("metadata", annotations, Some(&spec.rollout.strategy), &mut verdict);
     check_metadata("spec.template.metadata", &spec.template.metadata, &mut verdict);
     check_taints("spec.template.spec.taints", &spec.template.spec.taints, &mut verdict);
     if let Some(old) = old {

@@ -1,6 +1,8 @@
 //! What Clusters, classes and MachineDeployments say about machines in the same words: labels, taints, rollouts and
 //! health checks.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use windlass_api::cluster::{
     HealthChecks, MachineTaint, RemediationTriggerIf, RollingUpdate, RolloutStrategy, RolloutStrategyType,
@@ -9,6 +11,7 @@ use windlass_api::cluster::{
 use windlass_api::label_selector::{is_label_key, is_label_value};
 
 use super::Verdict;
+use crate::annotated_strategy::{Typed, contradictions};
 
 /// A Machine that may not even take this long to become a Node would be replaced again and again.
 const SHORTEST_STARTUP_SECONDS: i32 = 30;
@@ -88,6 +91,26 @@ pub(super) fn check_strategy(field: &str, strategy: &RolloutStrategy, verdict: &
     }
     if let Some(limits) = &strategy.fallback_rolling {
         check_limits(&format!("{field}.fallbackRolling"), limits, true, verdict);
+    }
+}
+
+/// Checks annotations about the strategy against what the field says.
+pub(super) fn check_annotated_strategy(
+    field: &str,
+    annotations: Option<&BTreeMap<String, String>>,
+    strategy: Option<&RolloutStrategy>,
+    verdict: &mut Verdict,
+) {
+    let typed = match strategy.map(|strategy| (&strategy.type_, strategy)) {
+        None | Some((RolloutStrategyType::RollingUpdate, _)) => Typed::RollingUpdate,
+        Some((RolloutStrategyType::External, strategy)) => {
+            Typed::External { falls_back: strategy.fallback_rolling.is_some() }
+        }
+        Some((RolloutStrategyType::Unknown(text), _)) if text.is_empty() => Typed::RollingUpdate,
+        Some(_) => Typed::Other,
+    };
+    for (key, why) in contradictions(annotations, typed) {
+        verdict.refuse(format!("{field}.annotations[{key}]"), why);
     }
 }
 

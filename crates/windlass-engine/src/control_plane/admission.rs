@@ -9,6 +9,7 @@ use windlass_api::control_plane::{
 use windlass_version::{Distance, Minor, Version};
 
 use super::observe::{is_etcd_external, replicas};
+use crate::annotated_strategy::{Typed, contradictions};
 use crate::machine_set::{NamedOwner, NamingError, check_machine_naming};
 
 /// One reason to refuse a control plane.
@@ -51,6 +52,13 @@ pub enum Refusal {
     },
     /// A fallback that nothing falls back to.
     UselessFallback,
+    /// An annotation about the strategy that cannot be followed.
+    Annotation {
+        /// Its key.
+        key: &'static str,
+        /// Why.
+        why: String,
+    },
     /// A template that makes no names of Machines.
     Naming(NamingError),
 }
@@ -85,6 +93,7 @@ impl fmt::Display for Refusal {
                 "spec.machineNaming.template: {error}; a template such as {{{{ .kubeadmControlPlane.name }}}}-{{{{ .random \
                  }}}} is accepted"
             ),
+            Self::Annotation { key, why } => write!(f, "metadata.annotations[{key}]: {why}"),
             Self::UselessFallback => {
                 f.write_str("spec.rollout.strategy.fallbackRolling: is accepted with type External only")
             }
@@ -127,6 +136,12 @@ pub fn review(before: Option<&KubeadmControlPlane>, after: &KubeadmControlPlane)
     if strategy.fallback_rolling.is_some() && !external {
         refusals.push(Refusal::UselessFallback);
     }
+    let typed = match external {
+        true => Typed::External { falls_back: strategy.fallback_rolling.is_some() },
+        false => Typed::RollingUpdate,
+    };
+    let contradictions = contradictions(after.metadata.annotations.as_ref(), typed);
+    refusals.extend(contradictions.into_iter().map(|(key, why)| Refusal::Annotation { key, why }));
     let limits = [
         ("spec.rollout.strategy.rollingUpdate.maxSurge", &strategy.rolling_update),
         ("spec.rollout.strategy.fallbackRolling.maxSurge", &strategy.fallback_rolling),

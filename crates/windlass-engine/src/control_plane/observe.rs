@@ -24,6 +24,7 @@ use super::observed::{
 };
 use super::outdated::{Present, Template, Wanted, outdated};
 use super::remediation::{RemediationPolicy, RemediationRecord};
+use crate::annotated_strategy::Annotated;
 use crate::condition;
 use crate::external_update::ExternalUpdate;
 use crate::in_place::InPlaceAnswer;
@@ -126,10 +127,16 @@ pub fn is_etcd_external(control_plane: &KubeadmControlPlane) -> bool {
 
 fn strategy(control_plane: &KubeadmControlPlane) -> Strategy {
     let strategy = &control_plane.spec.rollout.strategy;
+    let annotated = Annotated::of(control_plane.metadata.annotations.as_ref());
     match strategy.type_ {
         KubeadmControlPlaneRolloutStrategyType::External => {
             Strategy::External { fallback_surge: strategy.fallback_rolling.as_ref().map(max_surge) }
         }
+        _ if annotated.external => Strategy::External {
+            fallback_surge: annotated
+                .falls_back
+                .then(|| strategy.rolling_update.as_ref().map_or(1, max_surge)),
+        },
         _ => Strategy::RollingUpdate { max_surge: strategy.rolling_update.as_ref().map_or(1, max_surge) },
     }
 }

@@ -14,6 +14,7 @@ use windlass_api::names::{
 use super::{
     Amount, AmountError, FreshSet, Machine, Observed, RollingUpdate, Set, Strategy, fresh_set, same_machines,
 };
+use crate::annotated_strategy::Annotated;
 use crate::machine_set::{annotation, is_updating, names_in, needs_remediation};
 
 /// Why a rollout cannot be planned.
@@ -71,6 +72,18 @@ pub fn observe(
 pub fn strategy(deployment: &MachineDeployment) -> Result<Strategy, FactsError> {
     let strategy = &deployment.spec.rollout.strategy;
     let rolling = strategy.rolling_update.as_ref();
+    let annotated = Annotated::of(deployment.metadata.annotations.as_ref());
+    let is_rolling = match &strategy.type_ {
+        RolloutStrategyType::RollingUpdate => true,
+        RolloutStrategyType::Unknown(text) => text.is_empty(),
+        _ => false,
+    };
+    if is_rolling && annotated.external {
+        let given = rolling.and_then(|limits| limits.max_unavailable.as_ref());
+        let max_unavailable = amount("maxUnavailable", given)?.unwrap_or(Amount::Count(1));
+        let fallback = annotated.falls_back.then(|| limits(rolling)).transpose()?;
+        return Ok(Strategy::External { max_unavailable, fallback });
+    }
     match &strategy.type_ {
         RolloutStrategyType::RollingUpdate => Ok(Strategy::RollingUpdate(limits(rolling)?)),
         RolloutStrategyType::OnDelete => Ok(Strategy::OnDelete),
