@@ -17,7 +17,7 @@ use crate::table::{HEAD, Table};
 #[derive(Args)]
 #[command(after_help = "\
 Nothing is written. The user of the kubeconfig needs to get and list; what Windlass would write is found out by a dry
-run on the server, which needs the rights of deploy/rbac.yaml (leave it out with --without-dry-run).
+run on the server, which needs the rights of deploy/alone/rbac.yaml (leave it out with --without-dry-run).
 
 Exit codes: 0 nothing stands in the way, 3 something does (or, with --fail-on warning, could).
 

@@ -30,7 +30,7 @@ use apply::apply;
 const ACCOUNT: &str = "system:serviceaccount:windlass-system:windlass";
 
 fn deploy(file: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/alone").join(file)
 }
 
 fn documents(file: &str) -> Vec<Value> {
@@ -49,7 +49,7 @@ fn the_definitions_are_those_of_this_program() {
         std::fs::write(deploy("crds.yaml"), &now).unwrap();
     }
     let kept = std::fs::read_to_string(deploy("crds.yaml")).unwrap();
-    assert!(kept == now, "deploy/crds.yaml is out of date: cargo xtask bless writes it anew");
+    assert!(kept == now, "deploy/alone/crds.yaml is out of date: cargo xtask bless writes it anew");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn the_parts_fit_together() {
 
 #[test]
 fn the_image_has_what_the_deployment_runs() {
-    let file = std::fs::read_to_string(deploy("../Containerfile")).unwrap();
+    let file = std::fs::read_to_string(deploy("../../Containerfile")).unwrap();
     let lines: Vec<&str> = file.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
     let after = |word: &str| -> Vec<&str> {
         lines.iter().filter_map(|line| line.strip_prefix(word)).map(str::trim).collect()
@@ -109,7 +109,7 @@ fn the_image_has_what_the_deployment_runs() {
     assert_eq!(source, built);
     assert_eq!(after("ENTRYPOINT "), [format!("[\"{target}\"]")]);
     assert_eq!(copies[0], ". .", "all of the workspace, apart from what is ignored");
-    let ignored = std::fs::read_to_string(deploy("../.containerignore")).unwrap();
+    let ignored = std::fs::read_to_string(deploy("../../.containerignore")).unwrap();
     for needed in ["crates", "xtask", "Cargo.toml", "Cargo.lock"] {
         assert!(!ignored.lines().any(|line| line.trim_matches('/') == needed), "{needed} is compiled");
     }
@@ -128,18 +128,59 @@ fn the_image_has_what_the_deployment_runs() {
 
 #[test]
 fn kustomize_builds_all_of_it() {
-    let output = std::process::Command::new("kubectl")
-        .args(["kustomize", deploy("").to_str().unwrap()])
-        .output()
-        .expect("kubectl is needed: cargo xtask test installs it");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let built: Vec<Value> = serde_saphyr::from_multiple(&String::from_utf8(output.stdout).unwrap()).unwrap();
+    let built = built("alone");
     let listed = documents("kustomization.yaml")[0].clone();
     let written: usize = texts(&listed["resources"]).into_iter().map(|file| documents(file).len()).sum();
     assert_eq!(built.len(), written, "every object of every file");
     let deployment = built.iter().find(|object| object["kind"] == "Deployment").unwrap();
     let image = &deployment["spec"]["template"]["spec"]["containers"][0]["image"];
     assert_eq!(*image, "windlass:latest", "the image is named in one place");
+}
+
+/// What kubectl makes of a flavour of `deploy/`.
+fn built(flavour: &str) -> Vec<Value> {
+    let output = std::process::Command::new("kubectl")
+        .args(["kustomize", deploy("..").join(flavour).to_str().unwrap()])
+        .output()
+        .expect("kubectl is needed: cargo xtask test installs it");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_saphyr::from_multiple(&String::from_utf8(output.stdout).unwrap()).unwrap()
+}
+
+#[test]
+fn where_cluster_api_is_installed_its_crds_are_left_alone() {
+    assert_eq!(built("."), built("alone"), "kubectl apply -k deploy is that one");
+    let alone = built("alone");
+    for (flavour, more) in [
+        ("beside", &["--controllers=topology,extensionconfig"][..]),
+        (
+            "instead",
+            &[
+                "--hold-lease=capi-system/controller-leader-election-capi",
+                "--hold-lease=capi-kubeadm-control-plane-system/kubeadm-control-plane-manager-leader-election-capi",
+            ],
+        ),
+    ] {
+        let objects = built(flavour);
+        let crds = |objects: &[Value]| objects.iter().filter(|found| found["kind"] == "CustomResourceDefinition").count();
+        assert!(crds(&alone) > 20 && crds(&objects) == 0, "{flavour}");
+        let find = |kind: &str| objects.iter().find(|found| found["kind"] == kind).unwrap();
+        let arguments = &find("Deployment")["spec"]["template"]["spec"]["containers"][0]["args"];
+        let arguments = texts(arguments);
+        assert!(arguments.ends_with(more), "{flavour}: {arguments:?}");
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_windlass"));
+        let output = command.args(&arguments).args(["--kubeconfig", "/nowhere/kubeconfig"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("cannot use the kubeconfig"), "{flavour}: {said}");
+        for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
+            let rules = find(kind)["webhooks"][0]["rules"].as_array().unwrap().clone();
+            let asked: BTreeSet<String> =
+                rules.iter().flat_map(|rule| texts(&rule["resources"]).into_iter().map(str::to_owned)).collect();
+            let all = ADMITTED.iter().map(|(_, resource)| (*resource).to_owned()).collect::<BTreeSet<_>>();
+            let topology = ["clusters", "clusterclasses", "extensionconfigs"].map(str::to_owned).into();
+            assert_eq!(asked, if flavour == "beside" { topology } else { all }, "{flavour} {kind}");
+        }
+    }
 }
 
 #[test]

@@ -212,7 +212,7 @@ async fn webhooks_refuse_what_the_rules_refuse() {
     let url = run.says("Webhooks: ");
     use base64::Engine;
     let bundle = base64::engine::general_purpose::STANDARD.encode(certificate.ca_pem());
-    let deploy = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/webhooks.yaml");
+    let deploy = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/alone/webhooks.yaml");
     let manifests: Vec<Value> =
         serde_saphyr::from_multiple(&std::fs::read_to_string(deploy).unwrap()).unwrap();
     for mut configuration in manifests {

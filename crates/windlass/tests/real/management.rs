@@ -343,7 +343,7 @@ pub(crate) fn documents(file: &Path) -> Vec<Value> {
 }
 
 fn deploy(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/alone").join(file)
 }
 
 pub(crate) fn example(file: &str) -> PathBuf {
