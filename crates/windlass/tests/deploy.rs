@@ -94,6 +94,29 @@ fn the_parts_fit_together() {
 }
 
 #[test]
+fn older_versions_are_converted_by_the_service_that_is_deployed() {
+    let (service, certificates) = (&documents("service.yaml")[0], documents("certificate.yaml"));
+    let certificate = certificates.iter().find(|found| found["kind"] == "Certificate").unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let metadata = &certificate["metadata"];
+    let injected = format!("{}/{}", text(&metadata["namespace"]), text(&metadata["name"]));
+    let mut converted = 0;
+    for crd in documents("crds.yaml") {
+        if crd["spec"]["versions"].as_array().unwrap().len() < 2 {
+            continue;
+        }
+        let asked = &crd["spec"]["conversion"]["webhook"]["clientConfig"]["service"];
+        for field in ["name", "namespace"] {
+            assert_eq!(asked[field], service["metadata"][field]);
+        }
+        assert!(service["spec"]["ports"].as_array().unwrap().iter().any(|port| port["port"] == asked["port"]));
+        assert_eq!(crd["metadata"]["annotations"]["cert-manager.io/inject-ca-from"], injected.as_str());
+        converted += 1;
+    }
+    assert!(converted > 10, "only {converted} kinds have an older version");
+}
+
+#[test]
 fn the_image_has_what_the_deployment_runs() {
     let file = std::fs::read_to_string(deploy("../../Containerfile")).unwrap();
     let lines: Vec<&str> = file.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();

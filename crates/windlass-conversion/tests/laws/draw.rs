@@ -9,8 +9,8 @@ use windlass_api::GoDuration;
 use crate::shape::{Shapes, group};
 
 /// The group of all that is referred to.
-pub const PROVIDERS: &str = "infrastructure.example.com";
-pub const NAMESPACE: &str = "ns1";
+pub(crate) const PROVIDERS: &str = "infrastructure.example.com";
+pub(crate) const NAMESPACE: &str = "ns1";
 
 /// Fields of v1beta1 that v1beta2 does not remember.
 const LOST: [&str; 5] =
@@ -45,7 +45,7 @@ const FLAGS: [&str; 12] = [
 const POSITIVE: [&str; 5] = ["port", "apiServerPort", "bindPort", "observedGeneration", "timeoutSeconds"];
 
 /// Objects of a kind in a version.
-pub fn objects(kind: &str, version: &str) -> BoxedStrategy<Value> {
+pub(crate) fn objects(kind: &str, version: &str) -> BoxedStrategy<Value> {
     let shapes = Shapes::of(version);
     let (spec, status) = (&shapes.kind(kind)["spec"], &shapes.kind(kind)["status"]);
     let part = |name: &str, shape: &Value| match shape {

@@ -8,26 +8,26 @@ const V1BETA2: &str = include_str!("v1beta2.yaml");
 /// Fields of v1beta2 that v1beta1 does not have and shows all the same: nothing is lost, and no client reads them.
 const SHOWN: [&str; 2] = ["DevMachine.status.failureDomain", "DevMachineTemplate.status"];
 
-pub struct Shapes(Value);
+pub(crate) struct Shapes(Value);
 
 impl Shapes {
-    pub fn of(version: &str) -> Self {
+    pub(crate) fn of(version: &str) -> Self {
         let text = if version == "v1beta2" { V1BETA2 } else { V1BETA1 };
         Self(serde_saphyr::from_str(text).unwrap())
     }
 
     /// `spec` and `status` of a kind.
-    pub fn kind(&self, kind: &str) -> &Value {
+    pub(crate) fn kind(&self, kind: &str) -> &Value {
         &self.0["kinds"][kind]
     }
 
     /// What a name stands for, if it is not the name of a type.
-    pub fn resolve<'v>(&'v self, shape: &'v Value) -> &'v Value {
+    pub(crate) fn resolve<'v>(&'v self, shape: &'v Value) -> &'v Value {
         shape.as_str().and_then(|name| self.0["shared"].get(name)).unwrap_or(shape)
     }
 
     /// A field of an object that its kind does not have.
-    pub fn unknown_field(&self, kind: &str, object: &Value) -> Option<String> {
+    pub(crate) fn unknown_field(&self, kind: &str, object: &Value) -> Option<String> {
         ["spec", "status"].into_iter().find_map(|part| {
             self.unknown(&self.kind(kind)[part], object.get(part)?, format!("{kind}.{part}"))
         })
@@ -58,11 +58,11 @@ impl Shapes {
 }
 
 /// Every kind with its older version.
-pub fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
+pub(crate) fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
     KINDS.iter().map(|(kind, _, older)| (*kind, *older))
 }
 
-pub fn group(kind: &str) -> &'static str {
+pub(crate) fn group(kind: &str) -> &'static str {
     KINDS.iter().find(|(name, ..)| *name == kind).unwrap().1
 }
 
