@@ -171,7 +171,9 @@ impl KubeconfigAccess {
             Resolved::Client(_) | Resolved::Down => Target::InProcess,
             Resolved::Elsewhere => {
                 let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-                let config = config.map_err(|error| bad(error.to_string()))?;
+                let mut config = config.map_err(|error| bad(error.to_string()))?;
+                let agent = http::HeaderValue::from_static(windlass_runtime::AGENT);
+                config.headers.push((http::header::USER_AGENT, agent));
                 Target::Remote(Client::try_from(config).map_err(|error| bad(error.to_string()))?)
             }
         };

@@ -132,7 +132,7 @@ impl Embedded {
 
     /// A client in the process, which may do everything.
     pub fn client(&self) -> Client {
-        Client::new(self.server.service(), "default")
+        Client::new(windlass_runtime::named(self.server.service()), "default")
     }
 
     /// Why backups are possible only while it is stopped, if so.

@@ -104,6 +104,8 @@ pub struct Candidate {
     api: Api<Lease>,
     options: LeaderOptions,
     seen: Option<Seen>,
+    /// The Lease as this process wrote it last, while it is ours: it is renewed without reading it first.
+    held: Option<Lease>,
     standing: Standing,
 }
 
@@ -112,7 +114,7 @@ impl Candidate {
     pub fn new(client: Client, options: LeaderOptions) -> Self {
         let api = Api::namespaced(client.clone(), &options.namespace);
         let standing = Standing(Arc::new(Mutex::new(Err("the Lease was not read yet".to_owned()))));
-        Self { client, api, options, seen: None, standing }
+        Self { client, api, options, seen: None, held: None, standing }
     }
 
     /// Whether it can take part.
@@ -182,6 +184,21 @@ impl Candidate {
     }
 
     async fn try_once(&mut self) -> Result<bool, String> {
+        if let Some(mut lease) = self.held.take() {
+            lease.spec = Some(self.spec(lease.spec.as_ref(), false));
+            match self.api.replace(&self.options.name, &PostParams::default(), &lease).await {
+                Ok(lease) => {
+                    self.look(Some(&lease));
+                    self.held = Some(lease);
+                    return Ok(true);
+                }
+                // It was written or deleted by others: what is there now decides.
+                Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => {}
+                Err(error) => {
+                    return Err(format!("the Lease cannot be written: {}", describe_error(&error)));
+                }
+            }
+        }
         let found = self.api.get_opt(&self.options.name).await;
         let found = found.map_err(|error| format!("the Lease cannot be read: {}", describe_error(&error)))?;
         self.look(found.as_ref());
@@ -202,6 +219,7 @@ impl Candidate {
         match written {
             Ok(lease) => {
                 self.look(Some(&lease));
+                self.held = Some(lease);
                 Ok(true)
             }
             // Another process was faster, with this Lease or the Namespace.
@@ -317,6 +335,33 @@ mod tests {
         assert!(begun.elapsed() < Duration::from_secs(1), "a lease that was given back is taken at once");
         let lease: Api<Lease> = Api::default_namespaced(client.clone());
         assert_eq!(lease.get("windlass").await.unwrap().spec.unwrap().lease_transitions, Some(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_renewal_is_one_request_and_a_lease_that_another_took_is_noticed() {
+        let server = ApiServer::start(Store::in_memory(History::default()), Options::new()).await.unwrap();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (seen, service) = (Arc::clone(&requests), server.service());
+        let counting =
+            tower::util::MapRequest::new(service, move |request: http::Request<kube::client::Body>| {
+                seen.lock().unwrap().push(request.method().to_string());
+                request
+            });
+        let client = Client::new(counting, "default");
+        let options = LeaderOptions::new("default", "windlass", "me");
+        let mut candidate = Candidate::new(client, options);
+        candidate.lead().await;
+        requests.lock().unwrap().clear();
+        for _ in 0..3 {
+            assert!(candidate.attempt().await);
+        }
+        assert_eq!(*requests.lock().unwrap(), ["PUT", "PUT", "PUT"]);
+
+        let leases: Api<Lease> = Api::default_namespaced(Client::new(server.service(), "default"));
+        let mut lease = leases.get("windlass").await.unwrap();
+        lease.spec.as_mut().unwrap().holder_identity = Some("you".to_owned());
+        leases.replace("windlass", &PostParams::default(), &lease).await.unwrap();
+        assert!(!candidate.attempt().await, "another has it");
     }
 
     #[tokio::test(start_paused = true)]

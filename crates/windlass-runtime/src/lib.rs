@@ -67,6 +67,7 @@ mod reconciler;
 mod shared;
 mod trigger;
 mod trouble;
+mod user_agent;
 mod write_error;
 mod writer;
 
@@ -85,6 +86,7 @@ pub use reconciler::{Outcome, Reconciler};
 pub use shared::Idle;
 pub use trigger::Trigger;
 pub use trouble::{Layer, Trouble, Troubled, UnknownTrouble};
+pub use user_agent::{AGENT, Named, named};
 pub use windlass_clock::Clock;
 pub use write_error::WriteError;
 pub use writer::Writer;

@@ -15,7 +15,9 @@ use windlass_apiserver::{Admission, ApiServer};
 use windlass_engine::features::Features;
 use windlass_inmemory::Provider;
 use windlass_manager::{EmbeddedAdmission, Plane};
-use windlass_runtime::{Clock, Ended, Faults, Idle, Kind, Manager, ObjectKey, Options, Running, Troubled};
+use windlass_runtime::{
+    Clock, Ended, Faults, Idle, Kind, Manager, ObjectKey, Options, Running, Troubled, named,
+};
 use windlass_store::{History, Resource, Scope, Store};
 
 use crate::extension::SimulatedExtension;
@@ -237,7 +239,8 @@ impl World {
         self.starts += 1;
         let options = Options::new().clock(self.clock.clone()).seed(seed).faults(self.faults.clone());
         // Troubles strike those who act, and not the user who tells them what to do.
-        let client = Client::new(Troubled::new(self.server.service(), self.faults.clone()), "default");
+        let troubled = Troubled::new(self.server.service(), self.faults.clone());
+        let client = Client::new(named(troubled), "default");
         let manager = Manager::new(client.clone(), options);
         let provider = &self.provider;
         let start = Start {
@@ -329,7 +332,8 @@ impl World {
     ) -> Result<K, WorldError> {
         let path = Request::new(K::url_path(dynamic, key.namespace()));
         let refused = |error: kube::Error| self.refused(&format!("patch {} {key}", K::kind(dynamic)), &error);
-        let request = path.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch));
+        let parameters = PatchParams { field_manager: Some("user".to_owned()), ..PatchParams::default() };
+        let request = path.patch(&key.name, &parameters, &Patch::Merge(patch));
         let request = request.map_err(|error| refused(kube::Error::BuildRequest(error)))?;
         self.client.request(request).await.map_err(refused)
     }

@@ -9,7 +9,7 @@ use windlass_api::cluster::{Cluster, Machine, MachineDeployment};
 use windlass_apiserver::{Admission, Denial, Review};
 use windlass_simulate::{TopologyManifests, World, WorldOptions, key};
 
-use crate::{LONG, is_settled, rest};
+use crate::{LONG, is_settled, rest, stored};
 
 /// Objects and lists that may be empty: being there is what they say.
 const MAY_BE_EMPTY: [&str; 2] = [".joinConfiguration.controlPlane", ".nodeRegistration.taints"];
@@ -100,6 +100,13 @@ async fn nothing_empty_is_written_in_the_whole_life_of_a_cluster() {
             && is_settled(world, 5)
     };
     world.run_until("upgraded", LONG, is_upgraded).await.unwrap();
+
+    let unnamed: Vec<String> = stored(&world)
+        .into_iter()
+        .filter(|(_, object)| object["metadata"]["managedFields"].to_string().contains("\"unknown\""))
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(unnamed, [""; 0], "everything that is written says who has written it");
 
     let groups = json!([{"class": "default", "name": "a", "replicas": 0}]);
     let patch = json!({"spec": {"topology": {"workers": {"machineDeployments": groups}}}});

@@ -32,17 +32,20 @@ pub(crate) fn is_settled(world: &World, machines: usize) -> bool {
         && condition::is_true(&cluster.status.conditions, TOPOLOGY_RECONCILED)
 }
 
-/// Everything in the store, apart from what tells of it: Events and CRDs.
-pub(crate) fn everything(world: &World) -> BTreeMap<String, Value> {
+/// Everything in the store.
+pub(crate) fn stored(world: &World) -> BTreeMap<String, Value> {
     let snapshot = world.server().store().snapshot();
     let objects = snapshot.list(&Scope::All).map(|object| {
         let key = object.key();
         let name = format!("{} {}/{}", key.resource().as_str(), key.namespace(), key.name());
         (name, serde_json::from_slice(object.value()).unwrap())
     });
-    objects
-        .filter(|(name, _)| !name.contains("/events ") && !name.contains("customresourcedefinitions"))
-        .collect()
+    objects.filter(|(name, _)| !name.contains("customresourcedefinitions")).collect()
+}
+
+/// The same apart from what tells of it: Events.
+pub(crate) fn everything(world: &World) -> BTreeMap<String, Value> {
+    stored(world).into_iter().filter(|(name, _)| !name.contains("/events ")).collect()
 }
 
 /// What is not as it was: objects that came or went, and those whose spec was written.
