@@ -35,3 +35,4 @@ pub use run::{Ended, Listening, RunError, RunOptions, Told, run};
 pub use selection::{Controller, Selection, SelectionError};
 pub use up::{Up, UpError, UpOptions};
 pub use webhooks::{CertificateFiles, WebhookError, serve_webhooks};
+pub use windlass_runtime::AGENT;

@@ -49,7 +49,7 @@ pub(crate) async fn read(file: Option<&Path>, context: Option<&str>) -> Result<C
 /// A client of an API that is read about in a file.
 pub(crate) fn client(mut config: Config) -> Result<Client, Failure> {
     let url = config.cluster_url.clone();
-    config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(windlass_runtime::AGENT)));
+    config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(windlass_manager::AGENT)));
     Client::try_from(config)
         .map_err(|error| Failure::Invalid(format!("cannot use the kubeconfig: {url}: {}", chain(&error))))
 }
