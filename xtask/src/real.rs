@@ -78,8 +78,10 @@ pub(crate) fn run(names: &[&str]) -> Task {
 }
 
 fn kubernetes(folder: &Path) -> Task {
-    let replaced: String =
-        STAGING.iter().map(|module| format!("\tk8s.io/{module} => k8s.io/{module} v0.{}\n", &KUBERNETES[2..])).collect();
+    let replaced: String = STAGING
+        .iter()
+        .map(|module| format!("\tk8s.io/{module} => k8s.io/{module} v0.{}\n", &KUBERNETES[2..]))
+        .collect();
     let module = format!(
         "module real/kubernetes\n\ngo 1.25.0\n\nrequire k8s.io/kubernetes v{KUBERNETES}\n\nreplace (\n{replaced})\n"
     );
@@ -138,12 +140,17 @@ fn cluster_api(folder: &Path) -> Result<PathBuf, String> {
     }
     let source = folder.join("cluster-api");
     fs::create_dir_all(&source).map_err(|error| format!("{}: {error}", source.display()))?;
-    fs::write(source.join("go.mod"), "module real/cluster-api\n\ngo 1.24\n").map_err(|error| error.to_string())?;
+    fs::write(source.join("go.mod"), "module real/cluster-api\n\ngo 1.24\n")
+        .map_err(|error| error.to_string())?;
     let mut found = Vec::new();
     for (module, folders) in [
         (
             "sigs.k8s.io/cluster-api",
-            &["core/config/crd/bases", "bootstrap/kubeadm/config/crd/bases", "controlplane/kubeadm/config/crd/bases"][..],
+            &[
+                "core/config/crd/bases",
+                "bootstrap/kubeadm/config/crd/bases",
+                "controlplane/kubeadm/config/crd/bases",
+            ][..],
         ),
         ("sigs.k8s.io/cluster-api/test", &["infrastructure/docker/config/crd/bases"]),
     ] {
@@ -152,11 +159,13 @@ fn cluster_api(folder: &Path) -> Result<PathBuf, String> {
             .output()
             .map_err(|error| format!("go mod download {module}: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let directory = text.lines().find_map(|line| line.trim().strip_prefix("\"Dir\": \"")?.strip_suffix("\","));
+        let directory =
+            text.lines().find_map(|line| line.trim().strip_prefix("\"Dir\": \"")?.strip_suffix("\","));
         let directory = directory.ok_or_else(|| format!("go mod download {module}@{CLUSTER_API}: {text}"))?;
         for below in folders {
             let directory = Path::new(directory).join(below);
-            let entries = fs::read_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+            let entries =
+                fs::read_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
             found.extend(entries.filter_map(Result::ok).map(|entry| entry.path()));
         }
     }

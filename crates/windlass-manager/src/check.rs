@@ -74,10 +74,12 @@ async fn objects(
     kind: &str,
 ) -> Result<Vec<Value>, CheckError> {
     let is_it = |crd: &&CustomResourceDefinition| {
-        crd.spec.names.kind == kind && ["cluster.x-k8s.io", "runtime.cluster.x-k8s.io"].contains(&&*crd.spec.group)
+        crd.spec.names.kind == kind
+            && ["cluster.x-k8s.io", "runtime.cluster.x-k8s.io"].contains(&&*crd.spec.group)
     };
     let Some(crd) = crds.iter().find(is_it) else { return Ok(Vec::new()) };
-    let served = crd.spec.versions.iter().filter(|version| version.served).map(|version| version.name.as_str());
+    let served =
+        crd.spec.versions.iter().filter(|version| version.served).map(|version| version.name.as_str());
     let Some(version) = served.max_by(|a, b| compare_api_versions(a, b)) else { return Ok(Vec::new()) };
     let kind = GroupVersionKind::gvk(&crd.spec.group, version, kind);
     let resource = ApiResource::from_gvk_with_plural(&kind, &crd.spec.names.plural);
@@ -85,11 +87,16 @@ async fn objects(
     let found = api.list(&ListParams::default()).await;
     let failed = |error| CheckError { what: crd.name_any(), why: describe_error(&error) };
     let found = found.map_err(failed)?.items.into_iter().map(|object| serde_json::to_value(object));
-    found.collect::<Result<_, _>>().map_err(|error| CheckError { what: crd.name_any(), why: error.to_string() })
+    found
+        .collect::<Result<_, _>>()
+        .map_err(|error| CheckError { what: crd.name_any(), why: error.to_string() })
 }
 
 /// The Services that are called about the kinds of Cluster API.
-async fn services(client: &Client, crds: &[CustomResourceDefinition]) -> Result<Vec<CalledService>, CheckError> {
+async fn services(
+    client: &Client,
+    crds: &[CustomResourceDefinition],
+) -> Result<Vec<CalledService>, CheckError> {
     let mut called: BTreeSet<(String, String, String)> = BTreeSet::new();
     let mut add = |config: &WebhookClientConfig, by: String| {
         if let Some(service) = &config.service {
@@ -153,7 +160,8 @@ async fn services(client: &Client, crds: &[CustomResourceDefinition]) -> Result<
 pub async fn would_write(client: Client, controllers: &Selection) -> Result<Vec<WouldWrite>, CheckError> {
     let told: Arc<Mutex<Vec<WouldWrite>>> = Arc::default();
     let tell = Arc::clone(&told);
-    let client = dry_run(client, move |write| tell.lock().unwrap_or_else(PoisonError::into_inner).push(write));
+    let client =
+        dry_run(client, move |write| tell.lock().unwrap_or_else(PoisonError::into_inner).push(write));
     let manager = Manager::new(client.clone(), Options::new());
     let hooks = HookClient::builder(boxed(InProcess::new())).build();
     let plane = Plane { client, hooks, provider: None, features: Features::default() };
@@ -218,8 +226,12 @@ mod tests {
             write("patch", "clusters/c", false),
         ];
         let found: Vec<String> = write_findings(&writes).into_iter().map(|finding| finding.about).collect();
-        let expected =
-            ["machinesets surprise", "machines from-the-body", "machines old", "kubeadmconfigtemplates rotated"];
+        let expected = [
+            "machinesets surprise",
+            "machines from-the-body",
+            "machines old",
+            "kubeadmconfigtemplates rotated",
+        ];
         assert_eq!(found, expected);
     }
 }

@@ -405,8 +405,9 @@ mod tests {
     async fn all_leases_are_held_or_none_counts() {
         let server = ApiServer::start(Store::in_memory(History::default()), Options::new()).await.unwrap();
         let client = Client::new(server.service(), "default");
-        let candidate =
-            |lease: &str, name: &str| Candidate::new(client.clone(), LeaderOptions::new("default", lease, name));
+        let candidate = |lease: &str, name: &str| {
+            Candidate::new(client.clone(), LeaderOptions::new("default", lease, name))
+        };
         let mut upstream = candidate("theirs", "upstream");
         upstream.lead().await;
         let mut ours = [candidate("windlass", "me"), candidate("theirs", "me")];

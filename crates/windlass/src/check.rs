@@ -67,13 +67,14 @@ pub(crate) async fn run(command: CheckCommand) -> Result<(), Failure> {
     let controllers =
         Selection::from_names(&command.controllers).map_err(|error| Failure::Invalid(error.to_string()))?;
     let (client, _) = command.api.connect().await?;
-    let management =
-        read_management(&client).await.map_err(|error| Failure::Failed(error.to_string()))?;
+    let management = read_management(&client).await.map_err(|error| Failure::Failed(error.to_string()))?;
     let mut report = assess(&management, jiff::Timestamp::now());
     // Without the kinds there is nothing that controllers could look at.
     let can_try = !command.without_dry_run && !report.clusters.is_empty();
     let writes = match can_try {
-        true => Some(would_write(client, &controllers).await.map_err(|error| Failure::Failed(error.to_string()))?),
+        true => Some(
+            would_write(client, &controllers).await.map_err(|error| Failure::Failed(error.to_string()))?,
+        ),
         false => None,
     };
     report.add(write_findings(writes.as_deref().unwrap_or_default()));
@@ -118,7 +119,13 @@ fn render(document: &CheckDocument) -> String {
             let or_dash = |value: &Option<String>| plain(value.as_deref().unwrap_or("-"));
             let name = format!("{}.{}", kind.kind, kind.group);
             let served = kind.served.join(",");
-            table.row([plain(&name), plain(&served), plain(&kind.stored), or_dash(&kind.contract), or_dash(&kind.provider)]);
+            table.row([
+                plain(&name),
+                plain(&served),
+                plain(&kind.stored),
+                or_dash(&kind.contract),
+                or_dash(&kind.provider),
+            ]);
         }
         let _ = writeln!(text, "{HEAD}Installed{HEAD:#}\n{}", table.render());
     }
@@ -135,7 +142,13 @@ fn render(document: &CheckDocument) -> String {
         for cluster in &report.clusters {
             let dash = |text: &str| plain(if text.is_empty() { "-" } else { text });
             let machines = cluster.machines.to_string();
-            table.row([plain(&cluster.name), dash(&cluster.class), dash(&cluster.version), plain(&machines), plain(cluster.state)]);
+            table.row([
+                plain(&cluster.name),
+                dash(&cluster.class),
+                dash(&cluster.version),
+                plain(&machines),
+                plain(cluster.state),
+            ]);
         }
         let _ = writeln!(text, "{HEAD}Clusters{HEAD:#}\n{}", table.render());
     }
@@ -146,7 +159,11 @@ fn render(document: &CheckDocument) -> String {
             let _ = writeln!(text, "  {}", output::message(line));
         }
         if count > SHOWN {
-            let _ = writeln!(text, "  and {} more: windlass run --dry-run shows all, with what is written", count - SHOWN);
+            let _ = writeln!(
+                text,
+                "  and {} more: windlass run --dry-run shows all, with what is written",
+                count - SHOWN
+            );
         }
         text.push('\n');
     }

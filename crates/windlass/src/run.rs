@@ -163,8 +163,10 @@ fn leader(command: &RunCommand) -> LeaderOptions {
 }
 
 fn lease_name(text: &str) -> Result<(String, String), String> {
-    let (namespace, name) = text.split_once('/').filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty())
-        .ok_or("a namespace, a slash and a name are needed, as in capi-system/controller-leader-election-capi")?;
+    let (namespace, name) =
+        text.split_once('/').filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty()).ok_or(
+            "a namespace, a slash and a name are needed, as in capi-system/controller-leader-election-capi",
+        )?;
     Ok((namespace.to_owned(), name.to_owned()))
 }
 

@@ -109,7 +109,9 @@ fn older_versions_are_converted_by_the_service_that_is_deployed() {
         for field in ["name", "namespace"] {
             assert_eq!(asked[field], service["metadata"][field]);
         }
-        assert!(service["spec"]["ports"].as_array().unwrap().iter().any(|port| port["port"] == asked["port"]));
+        assert!(
+            service["spec"]["ports"].as_array().unwrap().iter().any(|port| port["port"] == asked["port"])
+        );
         assert_eq!(crd["metadata"]["annotations"]["cert-manager.io/inject-ca-from"], injected.as_str());
         converted += 1;
     }
@@ -185,7 +187,9 @@ fn where_cluster_api_is_installed_its_crds_are_left_alone() {
         ),
     ] {
         let objects = built(flavour);
-        let crds = |objects: &[Value]| objects.iter().filter(|found| found["kind"] == "CustomResourceDefinition").count();
+        let crds = |objects: &[Value]| {
+            objects.iter().filter(|found| found["kind"] == "CustomResourceDefinition").count()
+        };
         assert!(crds(&alone) > 20 && crds(&objects) == 0, "{flavour}");
         let find = |kind: &str| objects.iter().find(|found| found["kind"] == kind).unwrap();
         let arguments = &find("Deployment")["spec"]["template"]["spec"]["containers"][0]["args"];
@@ -197,8 +201,10 @@ fn where_cluster_api_is_installed_its_crds_are_left_alone() {
         assert!(said.contains("cannot use the kubeconfig"), "{flavour}: {said}");
         for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
             let rules = find(kind)["webhooks"][0]["rules"].as_array().unwrap().clone();
-            let asked: BTreeSet<String> =
-                rules.iter().flat_map(|rule| texts(&rule["resources"]).into_iter().map(str::to_owned)).collect();
+            let asked: BTreeSet<String> = rules
+                .iter()
+                .flat_map(|rule| texts(&rule["resources"]).into_iter().map(str::to_owned))
+                .collect();
             let all = ADMITTED.iter().map(|(_, resource)| (*resource).to_owned()).collect::<BTreeSet<_>>();
             let topology = ["clusters", "clusterclasses", "extensionconfigs"].map(str::to_owned).into();
             assert_eq!(asked, if flavour == "beside" { topology } else { all }, "{flavour} {kind}");

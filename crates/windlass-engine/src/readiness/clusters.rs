@@ -75,7 +75,10 @@ fn upgrading(cluster: &Value, objects: &Objects) -> Option<String> {
         version.is_some_and(|version| version != wanted)
     })?;
     let version = text(&other["spec"]["version"]);
-    Some(format!("Machine {} is at {version}, the topology asks for {wanted}", text(&other["metadata"]["name"])))
+    Some(format!(
+        "Machine {} is at {version}, the topology asks for {wanted}",
+        text(&other["metadata"]["name"])
+    ))
 }
 
 pub(super) fn findings(objects: &Objects) -> Vec<Finding> {
@@ -85,9 +88,17 @@ pub(super) fn findings(objects: &Objects) -> Vec<Finding> {
         if is_paused(cluster) {
             findings.push(Finding::new(Level::Note, &about, "is paused and stays untouched", ""));
         } else if let Some(evidence) = upgrading(cluster, objects) {
-            let remedy = format!("wait for its end, or look at what comes next: windlass describe cluster {} -n {}",
-                text(&cluster["metadata"]["name"]), text(&cluster["metadata"]["namespace"]));
-            findings.push(Finding::new(Level::Warning, &about, format!("an upgrade is under way: {evidence}"), remedy));
+            let remedy = format!(
+                "wait for its end, or look at what comes next: windlass describe cluster {} -n {}",
+                text(&cluster["metadata"]["name"]),
+                text(&cluster["metadata"]["namespace"])
+            );
+            findings.push(Finding::new(
+                Level::Warning,
+                &about,
+                format!("an upgrade is under way: {evidence}"),
+                remedy,
+            ));
         }
         findings.extend(skew(cluster, objects, &about));
         if cluster["spec"]["topology"].is_null() {
@@ -102,18 +113,31 @@ pub(super) fn findings(objects: &Objects) -> Vec<Finding> {
     for machine in &objects.machines {
         let about = format!("Machine {}", full_name(machine));
         if annotation(machine, UPDATE_IN_PROGRESS_ANNOTATION).is_some() {
-            findings.push(Finding::new(Level::Note, &about, "is being updated in place: the update is finished", ""));
+            findings.push(Finding::new(
+                Level::Note,
+                &about,
+                "is being updated in place: the update is finished",
+                "",
+            ));
         }
         if condition(machine, "OwnerRemediated").is_some_and(|status| status == "False") {
             let what = "is marked as unhealthy: it is replaced in the first minute";
-            let remedy = format!("kubectl annotate machine {} -n {} cluster.x-k8s.io/skip-remediation= to keep it",
-                text(&machine["metadata"]["name"]), text(&machine["metadata"]["namespace"]));
+            let remedy = format!(
+                "kubectl annotate machine {} -n {} cluster.x-k8s.io/skip-remediation= to keep it",
+                text(&machine["metadata"]["name"]),
+                text(&machine["metadata"]["namespace"])
+            );
             findings.push(Finding::new(Level::Warning, &about, what, remedy));
         }
         let has_cluster = objects.clusters.iter().any(|cluster| belongs(machine, cluster));
         if !has_cluster {
             let name = text(&machine["spec"]["clusterName"]);
-            findings.push(Finding::new(Level::Warning, &about, format!("its Cluster {name:?} does not exist"), ""));
+            findings.push(Finding::new(
+                Level::Warning,
+                &about,
+                format!("its Cluster {name:?} does not exist"),
+                "",
+            ));
         }
     }
     for pool in &objects.machine_pools {
@@ -143,13 +167,16 @@ fn skew(cluster: &Value, objects: &Objects, about: &str) -> Vec<Finding> {
         by_version.insert((is_control_plane, text(&machine["spec"]["version"])), machine);
     }
     let versions = |control_plane: bool| {
-        by_version.iter().filter(move |((is, _), _)| *is == control_plane).filter_map(|((_, version), machine)| {
-            Some((Version::parse(version).ok()?, text(&machine["metadata"]["name"])))
-        })
+        by_version.iter().filter(move |((is, _), _)| *is == control_plane).filter_map(
+            |((_, version), machine)| {
+                Some((Version::parse(version).ok()?, text(&machine["metadata"]["name"])))
+            },
+        )
     };
     let mut findings = Vec::new();
     for (worker, machine) in versions(false) {
-        let violation = versions(true).find_map(|(control_plane, _)| kubelet_skew(&control_plane, &worker).err());
+        let violation =
+            versions(true).find_map(|(control_plane, _)| kubelet_skew(&control_plane, &worker).err());
         if let Some(violation) = violation {
             let what = format!("the version skew is broken already: {violation} (Machine {machine})");
             let remedy = "upgrade these workers first; Windlass reconciles the Cluster and refuses to upgrade it further";

@@ -27,7 +27,12 @@ const LATER: [(&str, &str, &str, &str); 3] = [
         "a class cannot list its versions: upgrades go one minor at a time, or as an extension plans them",
         "1.12",
     ),
-    ("Cluster", "status.controlPlane.upgradePlan", "the steps that are left are shown by windlass describe only", "1.14"),
+    (
+        "Cluster",
+        "status.controlPlane.upgradePlan",
+        "the steps that are left are shown by windlass describe only",
+        "1.14",
+    ),
     ("MachinePool", "status.versions", "the versions of a pool are read from its Nodes", "1.14"),
 ];
 
@@ -100,7 +105,9 @@ pub(super) fn findings(crds: &[CustomResourceDefinition]) -> Vec<Finding> {
         }
         findings.extend(stored(crd, &about));
         let is_provider = crd.spec.group.ends_with(".cluster.x-k8s.io")
-            && ["infrastructure.", "bootstrap.", "controlplane."].iter().any(|part| crd.spec.group.starts_with(part));
+            && ["infrastructure.", "bootstrap.", "controlplane."]
+                .iter()
+                .any(|part| crd.spec.group.starts_with(part));
         if is_provider {
             findings.extend(contract(crd, &about));
         }
@@ -111,7 +118,12 @@ pub(super) fn findings(crds: &[CustomResourceDefinition]) -> Vec<Finding> {
             {
                 let level = if path.starts_with("spec") { Level::Warning } else { Level::Note };
                 let what = format!("has no {path}: {effect}");
-                findings.push(Finding::new(level, &about, what, format!("CRDs of Cluster API {since} or later have it")));
+                findings.push(Finding::new(
+                    level,
+                    &about,
+                    what,
+                    format!("CRDs of Cluster API {since} or later have it"),
+                ));
             }
         }
     }
@@ -121,9 +133,13 @@ pub(super) fn findings(crds: &[CustomResourceDefinition]) -> Vec<Finding> {
 fn stored(crd: &CustomResourceDefinition, about: &str) -> Option<Finding> {
     let current = crd.spec.versions.iter().find(|version| version.storage)?;
     let stored = crd.status.as_ref()?.stored_versions.as_ref()?;
-    let older: Vec<&str> = stored.iter().map(String::as_str).filter(|version| *version != current.name).collect();
+    let older: Vec<&str> =
+        stored.iter().map(String::as_str).filter(|version| *version != current.name).collect();
     (!older.is_empty()).then(|| {
-        let what = format!("objects may still be stored as {}: no CRD without that version can replace it", older.join(", "));
+        let what = format!(
+            "objects may still be stored as {}: no CRD without that version can replace it",
+            older.join(", ")
+        );
         Finding::new(Level::Note, about, what, "")
     })
 }
@@ -139,7 +155,8 @@ fn contract(crd: &CustomResourceDefinition, about: &str) -> Option<Finding> {
         )),
         None => {
             let labels = format!("{} or {}", Contract::V1Beta2.label(), Contract::V1Beta1.label());
-            let what = format!("has neither label {labels}: objects of this kind cannot be used by a Cluster");
+            let what =
+                format!("has neither label {labels}: objects of this kind cannot be used by a Cluster");
             Some(Finding::new(Level::Warning, about, what, "install a release of the provider that sets it"))
         }
     }

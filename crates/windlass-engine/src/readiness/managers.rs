@@ -14,7 +14,11 @@ const KNOWN: [(&str, &str, &str); 4] = [
         "controller-leader-election-capi",
         "cluster, clusterclass, topology, machine, machinedeployment, machineset, machinepool, machinehealthcheck, extensionconfig",
     ),
-    ("Cluster API kubeadm control plane", "kubeadm-control-plane-manager-leader-election-capi", "kubeadmcontrolplane"),
+    (
+        "Cluster API kubeadm control plane",
+        "kubeadm-control-plane-manager-leader-election-capi",
+        "kubeadmcontrolplane",
+    ),
     ("Cluster API kubeadm bootstrap", "kubeadm-bootstrap-manager-leader-election-capi", ""),
     ("Windlass", "windlass", ""),
 ];

@@ -95,7 +95,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(level: Level, about: impl Into<String>, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+    fn new(
+        level: Level,
+        about: impl Into<String>,
+        what: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
         Self { level, about: about.into(), what: what.into(), remedy: remedy.into() }
     }
 }

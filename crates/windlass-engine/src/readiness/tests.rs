@@ -38,7 +38,11 @@ fn lease(name: &str, renewed: &str) -> Lease {
 }
 
 fn lines(report: &Report) -> Vec<String> {
-    report.findings.iter().map(|finding| format!("{} {}: {}", finding.level, finding.about, finding.what)).collect()
+    report
+        .findings
+        .iter()
+        .map(|finding| format!("{} {}: {}", finding.level, finding.about, finding.what))
+        .collect()
 }
 
 fn objects(clusters: Value, machines: Value) -> Objects {
@@ -82,8 +86,11 @@ fn what_older_crds_lack_is_said() {
 #[test]
 fn providers_say_which_contract_they_keep() {
     let mut crds = current();
-    for (kind, label) in [("GoodMachine", Some("v1beta2")), ("OldMachine", Some("v1beta1")), ("OtherMachine", None)] {
-        let mut found = crd("infrastructure.cluster.x-k8s.io", kind, &[("v1", true)], &json!({"type": "object"}));
+    for (kind, label) in
+        [("GoodMachine", Some("v1beta2")), ("OldMachine", Some("v1beta1")), ("OtherMachine", None)]
+    {
+        let mut found =
+            crd("infrastructure.cluster.x-k8s.io", kind, &[("v1", true)], &json!({"type": "object"}));
         found.metadata.labels =
             label.map(|version| BTreeMap::from([(format!("cluster.x-k8s.io/{version}"), "v1".to_owned())]));
         crds.push(found);
@@ -120,7 +127,9 @@ fn a_webhook_that_nothing_answers_blocks() {
         name: "capi-webhook-service".to_owned(),
         has_endpoints,
     };
-    for (has_endpoints, worst) in [(Some(true), None), (Some(false), Some(Level::Blocks)), (None, Some(Level::Warning))] {
+    for (has_endpoints, worst) in
+        [(Some(true), None), (Some(false), Some(Level::Blocks)), (None, Some(Level::Warning))]
+    {
         let management =
             Management { crds: current(), services: vec![service(has_endpoints)], ..Management::default() };
         assert_eq!(assess(&management, now()).worst(), worst, "{has_endpoints:?}");
@@ -145,7 +154,10 @@ fn clusters_say_what_they_are_in_the_middle_of() {
             cluster("settled", json!({})),
             cluster("paused", json!({"spec": {"paused": true}})),
             cluster("going", json!({})),
-            cluster("marked", json!({"metadata": {"annotations": {"runtime.cluster.x-k8s.io/pending-hooks": "AfterClusterUpgrade"}}})),
+            cluster(
+                "marked",
+                json!({"metadata": {"annotations": {"runtime.cluster.x-k8s.io/pending-hooks": "AfterClusterUpgrade"}}})
+            ),
             cluster("gone", json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})),
         ]),
         json!([
@@ -192,7 +204,8 @@ fn machines_that_would_be_replaced_and_extensions_that_are_down_are_named() {
     found.machine_pools = vec![json!({"metadata": {"name": "p", "namespace": "a",
         "annotations": {"cluster.x-k8s.io/replicas-managed-by": "autoscaler"}}})];
     let report = assess(&Management { crds: current(), objects: found, ..Management::default() }, now());
-    let about: Vec<(Level, &str)> = report.findings.iter().map(|finding| (finding.level, &*finding.about)).collect();
+    let about: Vec<(Level, &str)> =
+        report.findings.iter().map(|finding| (finding.level, &*finding.about)).collect();
     assert_eq!(
         about,
         [

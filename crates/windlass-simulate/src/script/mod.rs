@@ -30,4 +30,4 @@ pub(crate) use play::Play;
 pub use play::{Outcome, PlayError, PlayFailure, PlayOptions, play, spoken};
 pub use statement::*;
 pub use verbs::{GOALS, Usage, VERBS};
-pub use view::{MachineRow, Shown};
+pub use view::{MachineRow, Shown, SteeredPlan};

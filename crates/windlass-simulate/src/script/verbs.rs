@@ -111,7 +111,11 @@ pub const VERBS: &[Usage] = &[
     usage("describe", "describe CLUSTER", "shows a cluster as `windlass describe cluster` does"),
     usage("machines", "machines [of PART]", "shows machines"),
     usage("hooks", "hooks", "shows the hooks that were called since it was said last"),
-    usage("plan", "plan CLUSTER to VERSION", "shows the plan of an upgrade as `windlass plan` does"),
+    usage(
+        "plan",
+        "plan CLUSTER to VERSION",
+        "shows the plan of an upgrade as `windlass plan` does, and where holds, approvals and pins stop it",
+    ),
     usage(
         "try",
         "try STATEMENT",

@@ -13,7 +13,8 @@ use windlass_api::names::{
     TOPOLOGY_POOL_NAME_LABEL, UPDATE_IN_PROGRESS_ANNOTATION,
 };
 use windlass_engine::describe::ClusterDescription;
-use windlass_plan::{PlanDocument, PlanRequest, Source, UpgradePlan, WorkerGroup};
+use windlass_engine::topology::{Observed, Plan, PlanSource, Stop, WorkerKind, stops};
+use windlass_plan::{PlanDocument, Source, UpgradePlan};
 use windlass_version::Version;
 
 use super::statement::{Group, Part};
@@ -34,8 +35,19 @@ pub enum Shown {
     Machines(Vec<MachineRow>),
     /// Hooks that were called.
     Hooks(Vec<HookRecord>),
-    /// A plan.
-    Plan(Box<UpgradePlan>),
+    /// A plan, and where it stops.
+    Plan(Box<SteeredPlan>),
+}
+
+/// The plan of an upgrade from where a cluster is.
+#[derive(Debug, Clone)]
+pub struct SteeredPlan {
+    /// The steps; none if everything is at the target.
+    pub steps: Option<Box<UpgradePlan>>,
+    /// Where annotations of the Cluster and its entries stop it.
+    pub stops: Vec<Stop>,
+    /// The Cluster.
+    pub cluster: Cluster,
 }
 
 impl Serialize for Shown {
@@ -44,7 +56,7 @@ impl Serialize for Shown {
             Self::Description { cluster, .. } => cluster.serialize(serializer),
             Self::Machines(rows) => rows.serialize(serializer),
             Self::Hooks(calls) => calls.serialize(serializer),
-            Self::Plan(plan) => PlanDocument::from(plan.as_ref()).serialize(serializer),
+            Self::Plan(plan) => plan.steps.as_deref().map(PlanDocument::from).serialize(serializer),
         }
     }
 }
@@ -163,7 +175,7 @@ fn pool_row(pool: &MachinePool) -> MachineRow {
 }
 
 /// The plan of an upgrade from where a cluster is.
-pub(super) fn plan(world: &World, name: &str, to: &str) -> Result<UpgradePlan, String> {
+pub(super) fn plan(world: &World, name: &str, to: &str) -> Result<SteeredPlan, String> {
     let cluster: Cluster = world.get(&key(name)).ok_or_else(|| format!("there is no Cluster {name}"))?;
     let parse = |version: &str| Version::parse(version).map_err(|error| error.to_string());
     let is_mine =
@@ -176,29 +188,45 @@ pub(super) fn plan(world: &World, name: &str, to: &str) -> Result<UpgradePlan, S
     let Some(topology) = &cluster.spec.topology else {
         return Err(format!("Cluster {name} has no topology: nothing plans its upgrades"));
     };
-    let (deployments, pools) = (world.list::<MachineDeployment>(), world.list::<MachinePool>());
-    let is_entry = |labels: &BTreeMap<String, String>, label: &str, entry: &str| {
-        is_mine(labels) && labels.get(label).map(String::as_str) == Some(entry)
-    };
-    let mut workers = Vec::new();
-    for entry in &topology.workers.machine_deployments {
-        let is_this = |group: &&MachineDeployment| {
-            is_entry(group.labels(), TOPOLOGY_DEPLOYMENT_NAME_LABEL, &entry.name)
-        };
-        if let Some(group) = deployments.iter().find(is_this) {
-            workers.push(WorkerGroup::new(entry.name.clone(), parse(&group.spec.template.spec.version)?));
-        }
-    }
-    for entry in &topology.workers.machine_pools {
-        let is_this = |pool: &&MachinePool| is_entry(pool.labels(), TOPOLOGY_POOL_NAME_LABEL, &entry.name);
-        if let Some(pool) = pools.iter().find(is_this) {
-            workers.push(WorkerGroup::new(entry.name.clone(), parse(&pool.spec.template.spec.version)?));
-        }
-    }
     let class = world.get::<ClusterClass>(&key(&topology.class_ref.name)).map(|class| json!(class));
     let source = source(&class.unwrap_or_default(), &from, to);
-    let request = PlanRequest::new(from, parse(to)?).with_workers(workers).with_source(source);
-    windlass_plan::plan(&request).map_err(|refusal| refusal.to_string())
+    let observed = Observed::of_manifest(&cluster, &from, &parse(to)?, PlanSource::Known(source));
+    let mut observed = observed.map_err(|error| error.to_string())?;
+    // Where the groups really are, which need not be where the manifest would have them.
+    let (deployments, pools) = (world.list::<MachineDeployment>(), world.list::<MachinePool>());
+    let mut versions: BTreeMap<(WorkerKind, String), Version> = BTreeMap::new();
+    let deployments = deployments.iter().map(|group| {
+        (
+            WorkerKind::MachineDeployment,
+            group.labels(),
+            TOPOLOGY_DEPLOYMENT_NAME_LABEL,
+            &group.spec.template.spec.version,
+        )
+    });
+    let pools = pools.iter().map(|pool| {
+        (WorkerKind::MachinePool, pool.labels(), TOPOLOGY_POOL_NAME_LABEL, &pool.spec.template.spec.version)
+    });
+    for (kind, labels, label, version) in deployments.chain(pools) {
+        if let Some(entry) = labels.get(label).filter(|_| is_mine(labels)) {
+            versions.insert((kind, entry.clone()), parse(version)?);
+        }
+    }
+    for group in &mut observed.workers {
+        match versions.remove(&(group.kind, group.topology_name.clone())) {
+            Some(version) => {
+                if let Some(object) = &mut group.object {
+                    object.version = Some(version);
+                }
+            }
+            None => group.object = None,
+        }
+    }
+    let steps = match Plan::compute(&observed) {
+        Plan::None(no_path) => return Err(no_path.to_string()),
+        Plan::Steps(plan) => Some(plan),
+        Plan::NotNeeded => None,
+    };
+    Ok(SteeredPlan { steps, stops: stops(&observed), cluster })
 }
 
 /// Where the versions between come from, as the topology controller would find them.

@@ -15,7 +15,7 @@ use windlass_simulate::script::{
 use crate::exit::Failure;
 use crate::output::{self, Format};
 use crate::table::{HEAD, Table};
-use crate::{describe, plan};
+use crate::{describe, plan, stops};
 
 /// The most that is read of a story, and of a file that it names.
 const LIMIT: u64 = 16 * 1024 * 1024;
@@ -145,7 +145,13 @@ fn told(outcome: &Outcome) -> String {
         Some(Shown::Description { cluster, now }) => {
             text.push_str(&describe::table::render(cluster, *now, false, None))
         }
-        Some(Shown::Plan(shown)) => text.push_str(&plan::table::render(shown)),
+        Some(Shown::Plan(shown)) => {
+            match &shown.steps {
+                Some(steps) => text.push_str(&plan::table::render(steps)),
+                None => text.push_str("nothing to do: everything is there\n"),
+            }
+            text.push_str(&stops::render(&stops::StopDocument::all(&shown.stops, &shown.cluster)));
+        }
         Some(Shown::Machines(rows)) if rows.is_empty() => text.push_str("there are no machines\n"),
         Some(Shown::Machines(rows)) => {
             let mut table = Table::new(["MACHINE", "GROUP", "VERSION", "KUBELET", "STATUS"]);

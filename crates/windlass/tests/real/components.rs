@@ -29,7 +29,8 @@ struct Component {
 
 impl Component {
     fn start(name: &'static str, directory: &Path, arguments: &[String]) -> Self {
-        let log = File::options().create(true).append(true).open(directory.join(format!("{name}.log"))).unwrap();
+        let log =
+            File::options().create(true).append(true).open(directory.join(format!("{name}.log"))).unwrap();
         let child = Command::new(given("WINDLASS_REAL_BIN").join(name))
             .args(arguments)
             .current_dir(directory)
@@ -128,7 +129,8 @@ impl RealCluster {
         // Any key: the header of an answer says the current revision.
         let range = self.ask_etcd("/v3/kv/range", &json!({"key": "YQ=="}));
         let revision: u64 = range["header"]["revision"].as_str().unwrap().parse().unwrap();
-        let done = self.ask_etcd("/v3/kv/compaction", &json!({"revision": revision.to_string(), "physical": true}));
+        let done =
+            self.ask_etcd("/v3/kv/compaction", &json!({"revision": revision.to_string(), "physical": true}));
         assert!(done["header"].is_object(), "{done}");
         revision
     }
@@ -138,7 +140,8 @@ impl RealCluster {
         let mut stream = TcpStream::connect(host).unwrap();
         let body = body.to_string();
         let length = body.len();
-        write!(stream, "POST {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+        write!(stream, "POST {path} HTTP/1.0\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n{body}")
+            .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (_, body) = answer.split_once("\r\n\r\n").unwrap();

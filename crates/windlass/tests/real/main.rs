@@ -11,11 +11,14 @@ mod management;
 
 use std::time::{Duration, Instant};
 
-use kube::api::{Api, DeleteParams, ListParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+};
+use serde_json::json;
 use windlass_api::cluster::{Cluster, Machine};
 
 use components::counted;
-use management::{ACCOUNT, Crds, Machines, Management};
+use management::{ACCOUNT, Crds, Machines, Management, documents, example};
 
 /// 3 control plane machines in 5 versions, and 2 workers in the 3 versions that the skew policy needs.
 const MACHINES: usize = 3 * 5 + 2 * 3;
@@ -78,6 +81,55 @@ async fn a_cluster_is_created_upgraded_and_deleted() {
     assert_eq!(left.list(&ListParams::default()).await.unwrap().items.len(), 0);
     assert_eq!(management.calls().last().map(String::as_str), Some("BeforeClusterDelete"));
     management.rights_were_enough();
+}
+
+/// v1beta1 is what most manifests are written in: it is read, written, applied and listed through the conversion webhook.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn older_versions_are_served_by_the_webhook() {
+    let management = Management::install(Crds::Own).await;
+    let mut windlass = management.run_with_webhooks("first");
+    windlass.says("Leading");
+    management.install_webhooks().await;
+    management.apply_all(documents(&example("quickstart.yaml"))).await;
+    let resource = |version: &str, kind: &str| {
+        ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.x-k8s.io", version, kind))
+    };
+    let api = |version: &str, kind: &str| -> Api<DynamicObject> {
+        Api::default_namespaced_with(management.admin.clone(), &resource(version, kind))
+    };
+    let old = api("v1beta1", "Cluster").get("quickstart").await.unwrap();
+    assert_eq!(old.data["spec"]["topology"]["class"], "quickstart");
+    assert_eq!(api("v1beta1", "Cluster").list(&ListParams::default()).await.unwrap().items.len(), 1);
+
+    // A class as v1beta1 writes it, applied.
+    let template = |kind: &str, group: &str| json!({"ref": {"apiVersion": format!("{group}.cluster.x-k8s.io/v1beta1"), "kind": kind, "name": "quickstart"}});
+    let mut control_plane = template("KubeadmControlPlaneTemplate", "controlplane");
+    control_plane["machineInfrastructure"] = template("DevMachineTemplate", "infrastructure");
+    control_plane["nodeDrainTimeout"] = json!("1m30s");
+    let class = json!({"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "ClusterClass",
+        "metadata": {"name": "older", "namespace": "default"},
+        "spec": {"infrastructure": template("DevClusterTemplate", "infrastructure"), "controlPlane": control_plane}});
+    apply::apply(&management.admin, &class).await.unwrap();
+    let new = api("v1beta2", "ClusterClass").get("older").await.unwrap();
+    assert_eq!(new.data["spec"]["controlPlane"]["deletion"]["nodeDrainTimeoutSeconds"], 90);
+    assert_eq!(new.data["spec"]["infrastructure"]["templateRef"]["kind"], "DevClusterTemplate");
+
+    // A client of v1beta1 asks for an upgrade, and loses nothing that v1beta1 cannot say.
+    let paused = json!({"spec": {"paused": false}});
+    let clusters = api("v1beta2", "Cluster");
+    clusters.patch("quickstart", &PatchParams::default(), &Patch::Merge(&paused)).await.unwrap();
+    let patch = json!({"spec": {"topology": {"version": "v1.30.4"}}});
+    api("v1beta1", "Cluster")
+        .patch("quickstart", &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .unwrap();
+    let new = clusters.get("quickstart").await.unwrap();
+    assert_eq!(new.data["spec"]["topology"]["version"], "v1.30.4");
+    assert_eq!(new.data["spec"]["paused"], false, "said explicitly, which v1beta1 cannot");
+    let is_there =
+        new.metadata.annotations.is_some_and(|all| all.contains_key("cluster.x-k8s.io/conversion-data"));
+    assert!(!is_there, "it is not stored");
+    management.until_at("v1.30.4", &mut Machines::default(), |_| {}).await;
 }
 
 /// The process that leads is killed, the API server is killed, and etcd forgets its history, in the middle of an upgrade.

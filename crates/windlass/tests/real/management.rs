@@ -52,17 +52,12 @@ impl Management {
         let admin = cluster.admin().await;
         let webhooks = DevelopmentCertificate::generate(["127.0.0.1"]).unwrap();
         let webhook_port = crate::components::free_port();
-        for (file, text) in [("webhook.crt", webhooks.certificate_pem()), ("webhook.key", webhooks.key_pem())] {
+        for (file, text) in [("webhook.crt", webhooks.certificate_pem()), ("webhook.key", webhooks.key_pem())]
+        {
             std::fs::write(cluster.directory().join(file), text).unwrap();
         }
-        let mut installed = Self {
-            account: PathBuf::new(),
-            calls: Arc::default(),
-            cluster,
-            admin,
-            webhooks,
-            webhook_port,
-        };
+        let mut installed =
+            Self { account: PathBuf::new(), calls: Arc::default(), cluster, admin, webhooks, webhook_port };
         installed.apply_all(documents(&deploy("namespace.yaml"))).await;
         let definitions = match crds {
             Crds::Own => documents(&deploy("crds.yaml")),
@@ -234,7 +229,8 @@ impl Management {
             {
                 watched.see(&found.items);
                 each(watched.seen.len());
-                let done = found.items.len() == 5 && found.items.iter().all(|machine| is_at(machine, version));
+                let done =
+                    found.items.len() == 5 && found.items.iter().all(|machine| is_at(machine, version));
                 let pending = cluster.annotations().contains_key("runtime.cluster.x-k8s.io/pending-hooks");
                 if done && !pending && is_reconciled(&cluster) {
                     return;
@@ -266,7 +262,13 @@ impl Management {
             asked.iter().filter(|request| wrong(request)).map(Asked::line).collect()
         };
         let refused = only(|request| [400, 403, 405, 415, 422].contains(&request.code));
-        assert!(refused.is_empty(), "{} of {}: {:#?}", refused.len(), asked.len(), &refused[..refused.len().min(5)]);
+        assert!(
+            refused.is_empty(),
+            "{} of {}: {:#?}",
+            refused.len(),
+            asked.len(),
+            &refused[..refused.len().min(5)]
+        );
         let anonymous = only(|request| !request.user_agent.starts_with("windlass/"));
         assert!(anonymous.is_empty(), "{} of {}: {}", anonymous.len(), asked.len(), anonymous[0]);
     }
@@ -275,7 +277,8 @@ impl Management {
     async fn state(&self) -> String {
         let clusters: Api<Cluster> = Api::default_namespaced(self.admin.clone());
         let conditions = clusters.get("quickstart").await.ok().map(|cluster| {
-            serde_json::to_string_pretty(&serde_json::to_value(&cluster.status).unwrap()["conditions"]).unwrap()
+            serde_json::to_string_pretty(&serde_json::to_value(&cluster.status).unwrap()["conditions"])
+                .unwrap()
         });
         let log = std::fs::read_to_string(self.cluster.directory().join("windlass.log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();
@@ -288,7 +291,8 @@ impl Management {
 fn labelled(mut crd: Value) -> Value {
     let group = crd["spec"]["group"].as_str().unwrap();
     if ["infrastructure.", "bootstrap.", "controlplane."].iter().any(|part| group.starts_with(part)) {
-        let versions = crd["spec"]["versions"].as_array().unwrap().iter().map(|version| version["name"].clone());
+        let versions =
+            crd["spec"]["versions"].as_array().unwrap().iter().map(|version| version["name"].clone());
         let labels = versions.map(|name| (format!("cluster.x-k8s.io/{}", name.as_str().unwrap()), name));
         crd["metadata"]["labels"] = Value::Object(labels.collect());
     }
@@ -297,8 +301,7 @@ fn labelled(mut crd: Value) -> Value {
 
 fn is_at(machine: &Machine, version: &str) -> bool {
     let node = machine.status.node_ref.is_some();
-    node && machine.spec.version == version
-        && machine.metadata.deletion_timestamp.is_none()
+    node && machine.spec.version == version && machine.metadata.deletion_timestamp.is_none()
 }
 
 fn is_reconciled(cluster: &Cluster) -> bool {
@@ -332,7 +335,10 @@ impl Machines {
         let (lowest, highest) = (control_plane.first().unwrap(), control_plane.last().unwrap());
         assert!(highest - lowest <= 1, "control plane: {control_plane:?}");
         assert!(workers.last() <= Some(lowest), "workers {workers:?} are ahead of {control_plane:?}");
-        assert!(highest - workers.first().unwrap() <= 3, "workers {workers:?} are too far behind {control_plane:?}");
+        assert!(
+            highest - workers.first().unwrap() <= 3,
+            "workers {workers:?} are too far behind {control_plane:?}"
+        );
     }
 }
 

@@ -24,11 +24,20 @@ fn a_check_finds_what_is_there_and_would_write_nothing_to_a_settled_cluster() {
     let up = Up::start(directory.path(), &[]);
     up.says_after(&["apply", "-f", "-"], &example("quickstart.yaml"));
     // Everything is there, and nothing is on its way any more.
-    let replicas = "jsonpath={range .items[*]}{.kind}={.status.availableReplicas},{.status.upToDateReplicas} {end}";
-    let done = |said: &str| ["KubeadmControlPlane=3,3", "MachineDeployment=2,2"].iter().all(|part| said.contains(part));
-    up.until(Duration::from_mins(2), &["get", "kubeadmcontrolplanes,machinedeployments", "-o", replicas], done);
+    let replicas =
+        "jsonpath={range .items[*]}{.kind}={.status.availableReplicas},{.status.upToDateReplicas} {end}";
+    let done = |said: &str| {
+        ["KubeadmControlPlane=3,3", "MachineDeployment=2,2"].iter().all(|part| said.contains(part))
+    };
+    up.until(
+        Duration::from_mins(2),
+        &["get", "kubeadmcontrolplanes,machinedeployments", "-o", replicas],
+        done,
+    );
     let condition = "jsonpath={.status.conditions[?(@.type==\"TopologyReconciled\")].status}";
-    up.until(Duration::from_mins(2), &["get", "cluster", "quickstart", "-o", condition], |said| said == "True");
+    up.until(Duration::from_mins(2), &["get", "cluster", "quickstart", "-o", condition], |said| {
+        said == "True"
+    });
 
     let (code, document) = check(directory.path(), &up, &[]);
     assert_eq!(code, Some(0), "{document:#}");
