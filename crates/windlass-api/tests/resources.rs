@@ -9,15 +9,17 @@ use kube_core::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use windlass_api::addons::{ClusterResourceSet, ClusterResourceSetBinding};
 use windlass_api::bootstrap::{KubeadmConfig, KubeadmConfigTemplate};
 use windlass_api::cluster::{
-    Cluster, ClusterClass, Machine, MachineDeployment, MachineHealthCheck, MachinePool, MachineSet,
-    RolloutStrategyType,
+    Cluster, ClusterClass, Machine, MachineDeployment, MachineDrainRule, MachineHealthCheck, MachinePool,
+    MachineSet, RolloutStrategyType,
 };
 use windlass_api::control_plane::{KubeadmControlPlane, KubeadmControlPlaneTemplate};
 use windlass_api::infrastructure::{
     DevCluster, DevClusterTemplate, DevMachine, DevMachinePool, DevMachinePoolTemplate, DevMachineTemplate,
 };
+use windlass_api::ipam::{IPAddress, IPAddressClaim};
 
 fn survives<K>(mut wire: Value) -> K
 where
@@ -369,6 +371,38 @@ fn the_provider_for_development_survives() {
     }));
     survives::<DevMachinePoolTemplate>(json!({
         "spec": {"template": {"spec": {"template": {"backend": backend}}}},
+    }));
+    // In the form of Cluster API's own provider; it goes before the other.
+    let pool: DevMachinePool = survives(json!({
+        "spec": {"backend": backend, "template": {"backend": {"inMemory": {}}}},
+        "status": {"ready": true, "infrastructureMachineKind": "DevMachine"},
+    }));
+    assert!(pool.spec.in_memory().vm.is_some());
+    let pool: DevMachinePool = survives(json!({"spec": {"backend": {"docker": {"customImage": "x"}}}}));
+    assert_eq!(pool.spec.in_memory(), Default::default());
+}
+
+#[test]
+fn drain_rules_add_ons_and_addresses_survive() {
+    let selector = json!({"matchLabels": {"a": "b"}});
+    survives::<MachineDrainRule>(json!({"spec": {
+        "drain": {"behavior": "Drain", "order": -3},
+        "machines": [{"selector": selector, "clusterSelector": {}}],
+        "pods": [{"namespaceSelector": selector}],
+    }}));
+    survives::<ClusterResourceSet>(json!({
+        "spec": {"clusterSelector": selector, "strategy": "Reconcile", "resources": [{"kind": "Secret", "name": "s"}]},
+        "status": {"conditions": condition(), "observedGeneration": 1, "deprecated": {"v1beta1": {}}},
+    }));
+    survives::<ClusterResourceSetBinding>(json!({"spec": {"clusterName": "c", "bindings": [{
+        "clusterResourceSetName": "s", "resources": [{"kind": "ConfigMap", "name": "m", "hash": "sha256:1",
+            "applied": false, "lastAppliedTime": "2026-01-01T00:00:00Z"}],
+    }]}}));
+    survives::<IPAddress>(json!({"spec": {"claimRef": {"name": "c"}, "poolRef": reference("Pool"),
+        "address": "10.0.0.2", "prefix": 24, "gateway": "10.0.0.1"}}));
+    survives::<IPAddressClaim>(json!({
+        "spec": {"clusterName": "c", "poolRef": reference("Pool")},
+        "status": {"addressRef": {"name": "a"}, "conditions": condition()},
     }));
 }
 

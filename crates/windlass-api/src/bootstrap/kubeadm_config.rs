@@ -108,7 +108,7 @@ resource_struct! {
         pub encoding: Option<FileEncoding>,
         /// Whether it is added to what is there.
         pub append: Option<bool>,
-        /// How the content is read. Kept as it came: whoever makes the bootstrap data reads it.
+        /// How the content is read. Kept as it came: the bootstrap provider reads it.
         pub content_format: Option<FileContentFormat>,
         /// What is in it.
         #[schemars(length(min = 1, max = 10240))]

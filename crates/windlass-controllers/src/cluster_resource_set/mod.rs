@@ -36,8 +36,8 @@ use crate::workload::WorkloadAccess;
 /// Finalizer of ClusterResourceSets.
 pub const FINALIZER: &str = "addons.cluster.x-k8s.io";
 
-/// How often a set looks whether what it applies has changed. ConfigMaps and Secrets are not watched: nobody who runs
-/// controllers should need to read every Secret there is.
+/// How often a set looks whether what it applies has changed. ConfigMaps and Secrets are not watched: a controller should not
+/// need the right to list every Secret there is.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// How soon a cluster that did not answer, or something that is missing, is looked at again.
 const RETRY: Duration = Duration::from_secs(20);
@@ -107,7 +107,7 @@ fn concern(cluster: &Cluster) -> impl PartialEq + use<> {
         cluster.labels().clone(),
         cluster.metadata.deletion_timestamp.is_some(),
         cluster.status.initialization.control_plane_initialized,
-        cluster.spec.paused,
+        Pause::of(&cluster.metadata, Some(cluster)),
         cluster.metadata.uid.clone(),
     )
 }

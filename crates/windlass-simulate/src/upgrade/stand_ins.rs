@@ -26,7 +26,8 @@ pub struct Prepared {
 ///
 /// # Errors
 ///
-/// When they do not have exactly one Cluster with a topology.
+/// When they do not have exactly one Cluster with a topology, or when its class or one of the templates of that is missing: the
+/// cluster would never come up.
 pub fn prepare(manifests: &[Value], is_live: bool) -> Result<Prepared, String> {
     let kind = |object: &Value| object["kind"].as_str().unwrap_or_default().to_owned();
     let clusters: Vec<&Value> = manifests
@@ -56,6 +57,7 @@ pub fn prepare(manifests: &[Value], is_live: bool) -> Result<Prepared, String> {
         namespaces.insert(text(&object["metadata"]["namespace"]));
         objects.push(object);
     }
+    find_references(cluster, &objects)?;
     namespaces.insert(key.namespace.clone());
     let mut all: Vec<Value> = namespaces
         .iter()
@@ -65,6 +67,45 @@ pub fn prepare(manifests: &[Value], is_live: bool) -> Result<Prepared, String> {
     all.extend(objects);
     all.push((*cluster).clone());
     Ok(Prepared { objects: all, cluster: key, version, warnings: warnings.into_iter().collect() })
+}
+
+/// Whether what a topology is made from is there: its class, and the templates of that.
+fn find_references(cluster: &Value, objects: &[Value]) -> Result<(), String> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let namespace_of = |object: &Value| match text(&object["metadata"]["namespace"]).as_str() {
+        "" => "default".to_owned(),
+        namespace => namespace.to_owned(),
+    };
+    let find = |kind: &str, namespace: &str, name: &str| {
+        objects.iter().find(|object| {
+            object["kind"] == kind && object["metadata"]["name"] == name && namespace_of(object) == namespace
+        })
+    };
+    let reference = &cluster["spec"]["topology"]["classRef"];
+    let Some(name) = reference["name"].as_str() else { return Ok(()) };
+    let namespace = reference["namespace"].as_str().map_or_else(|| namespace_of(cluster), str::to_owned);
+    let missing = |kind: &str, name: &str, by: String| {
+        Err(format!("{kind} {namespace}/{name}, which {by} refers to, is not in the manifests"))
+    };
+    let Some(class) = find("ClusterClass", &namespace, name) else {
+        return missing("ClusterClass", name, format!("Cluster {}", text(&cluster["metadata"]["name"])));
+    };
+    let spec = &class["spec"];
+    let mut parts =
+        vec![&spec["infrastructure"], &spec["controlPlane"], &spec["controlPlane"]["machineInfrastructure"]];
+    for workers in ["machineDeployments", "machinePools"] {
+        for group in spec["workers"][workers].as_array().into_iter().flatten() {
+            parts.extend([&group["bootstrap"], &group["infrastructure"]]);
+        }
+    }
+    for template in parts.into_iter().map(|part| &part["templateRef"]) {
+        if let (Some(kind), Some(of)) = (template["kind"].as_str(), template["name"].as_str())
+            && find(kind, &namespace, of).is_none()
+        {
+            return missing(kind, of, format!("ClusterClass {name}"));
+        }
+    }
+    Ok(())
 }
 
 /// One object, or nothing if it has no place in a simulation.
@@ -183,8 +224,10 @@ mod tests {
             json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c", "namespace": "team"},
                 "spec": {"topology": {"classRef": {"name": "k"}, "version": "v1.30.0"}}}),
             json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "DockerMachineTemplate",
-                "metadata": {"name": "t"}, "spec": {"template": {"spec": {"customImage": "x"}}}}),
-            json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass", "metadata": {"name": "k"}, "spec": {
+                "metadata": {"name": "t", "namespace": "team"}, "spec": {"template": {"spec": {"customImage": "x"}}}}),
+            json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "DockerClusterTemplate",
+                "metadata": {"name": "t", "namespace": "team"}, "spec": {"template": {"spec": {}}}}),
+            json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass", "metadata": {"name": "k", "namespace": "team"}, "spec": {
                 "infrastructure": reference("DockerClusterTemplate"),
                 "upgrade": {"external": {"generateUpgradePlanExtension": "p.real"}},
                 "patches": [{"name": "x", "external": {}}]}}),
@@ -192,13 +235,16 @@ mod tests {
         ];
         let prepared = prepare(&manifests, false).unwrap();
         let kinds: Vec<&str> = prepared.objects.iter().filter_map(|object| object["kind"].as_str()).collect();
-        assert_eq!(kinds, ["Namespace", "DevMachineTemplate", "ClusterClass", "Cluster"]);
-        let class = &prepared.objects[2]["spec"];
+        assert_eq!(
+            kinds,
+            ["Namespace", "DevMachineTemplate", "DevClusterTemplate", "ClusterClass", "Cluster"]
+        );
+        let class = &prepared.objects[3]["spec"];
         assert_eq!(class["infrastructure"]["templateRef"]["kind"], "DevClusterTemplate");
         assert_eq!(class["upgrade"]["external"]["generateUpgradePlanExtension"], PLAN_HANDLER);
         assert!(class.get("patches").is_none());
         assert_eq!(prepared.cluster, ObjectKey::new("team", "c"));
-        assert_eq!(prepared.warnings.len(), 4, "{:?}", prepared.warnings);
+        assert_eq!(prepared.warnings.len(), 5, "{:?}", prepared.warnings);
     }
 
     #[test]
@@ -214,6 +260,48 @@ mod tests {
         let prepared = prepare(&manifests, true).unwrap();
         assert_eq!(prepared.objects[..2], manifests[1..]);
         assert_eq!(prepared.warnings, Vec::<String>::new());
+    }
+
+    #[test]
+    fn docker_backends_of_dev_kinds_stay_and_are_told() {
+        let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c"},
+            "spec": {"topology": {"version": "v1.30.0"}}});
+        let template = |backend: Value| {
+            json!({"apiVersion": INFRASTRUCTURE_API_VERSION, "kind": "DevMachineTemplate",
+            "metadata": {"name": "t"}, "spec": {"template": {"spec": {"backend": backend}}}})
+        };
+        let docker = template(json!({"docker": {"customImage": "x"}}));
+        let prepared = prepare(&[cluster.clone(), docker.clone()], false).unwrap();
+        assert_eq!(prepared.objects[0], docker, "patches of classes are written for it");
+        assert_eq!(
+            prepared.warnings,
+            ["the docker backend of DevMachineTemplate is taken for inMemory: its machines start at once"]
+        );
+        let in_memory = template(json!({"inMemory": {}}));
+        assert_eq!(prepare(&[cluster, in_memory], false).unwrap().warnings, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_can_never_come_up_is_refused_at_once() {
+        let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c"},
+            "spec": {"topology": {"classRef": {"name": "k"}, "version": "v1.30.0"}}});
+        let bootstrap = json!({"templateRef": {"apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2",
+            "kind": "KubeadmConfigTemplate", "name": "b"}});
+        let class = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass",
+            "metadata": {"name": "k", "namespace": "default"},
+            "spec": {"workers": {"machineDeployments": [{"class": "w", "bootstrap": bootstrap}]}}});
+        let template = json!({"apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2", "kind": "KubeadmConfigTemplate",
+            "metadata": {"name": "b"}, "spec": {}});
+        let refused = |manifests: &[Value]| prepare(manifests, false).unwrap_err();
+        assert_eq!(
+            refused(&[cluster.clone()]),
+            "ClusterClass default/k, which Cluster c refers to, is not in the manifests"
+        );
+        assert_eq!(
+            refused(&[cluster.clone(), class.clone()]),
+            "KubeadmConfigTemplate default/b, which ClusterClass k refers to, is not in the manifests"
+        );
+        assert!(prepare(&[cluster, class, template], false).is_ok());
     }
 
     #[test]
