@@ -108,7 +108,9 @@ fn older_versions_are_converted_by_the_service_that_is_deployed() {
         for field in ["name", "namespace"] {
             assert_eq!(asked[field], service["metadata"][field]);
         }
-        assert!(service["spec"]["ports"].as_array().unwrap().iter().any(|port| port["port"] == asked["port"]));
+        assert!(
+            service["spec"]["ports"].as_array().unwrap().iter().any(|port| port["port"] == asked["port"])
+        );
         assert_eq!(crd["metadata"]["annotations"]["cert-manager.io/inject-ca-from"], injected.as_str());
         converted += 1;
     }
