@@ -268,6 +268,7 @@ fn names_of_what_exists_are_kept() {
     let group =
         GroupNames { object: named("md"), bootstrap: named("md-boot"), infrastructure: named("md-infra") };
     let current = CurrentNames {
+        control_plane_machines_api_version: None,
         infrastructure: named("infra-x"),
         control_plane: named("cp-x"),
         control_plane_machines: named("cp-machines-x"),
