@@ -272,7 +272,6 @@ fn names_of_what_exists_are_kept() {
         infrastructure: named("infra-x"),
         control_plane: named("cp-x"),
         control_plane_machines: named("cp-machines-x"),
-        control_plane_machines_api_version: None,
         workers: BTreeMap::from([((WorkerKind::MachineDeployment, "web".to_owned()), group)]),
     };
     let desired = build(&current);
