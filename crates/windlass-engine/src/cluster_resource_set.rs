@@ -77,7 +77,8 @@ pub fn objects(resource: &ResourceRef, content: &Content) -> Result<Vec<Value>, 
             |why: String| NotApplied::Unreadable { resource: resource.clone(), key: key.clone(), why };
         let documents: Vec<Value> =
             serde_saphyr::from_multiple(text).map_err(|error| unreadable(error.to_string()))?;
-        for document in documents.into_iter().filter(|document| !document.is_null()) {
+        // Between two separators there may be nothing at all.
+        for document in documents.into_iter().filter(|document| !document.is_null() && *document != "") {
             match document["items"].as_array() {
                 Some(items) if document["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) => {
                     objects.extend(items.iter().cloned());

@@ -203,6 +203,7 @@ fn flags() -> BTreeSet<String> {
         "demo",
         "up",
         "run",
+        "check",
         "plan",
         "plan check",
         "plan cluster",

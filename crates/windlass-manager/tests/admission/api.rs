@@ -310,7 +310,8 @@ fn refusal(answer: &Value) -> Answer {
     assert_eq!(answer["status"]["code"], 422, "{answer}");
     let causes = answer["status"]["details"]["causes"].as_array().unwrap().iter();
     let text = |cause: &Value, field: &str| cause[field].as_str().unwrap().to_owned();
-    Answer { causes: causes.map(|cause| (text(cause, "field"), text(cause, "message"))).collect() }
+    let causes = causes.map(|cause| (text(cause, "field"), in_order(text(cause, "message"))));
+    Answer { causes: causes.collect() }
 }
 
 /// What an API says when it refuses: a field and a message for everything that is wrong.
@@ -320,7 +321,18 @@ fn answer(error: kube::Error) -> Answer {
     let causes = status.details.unwrap().causes;
     let plain =
         |message: String| message.strip_prefix("Invalid value: ").map(str::to_owned).unwrap_or(message);
-    Answer { causes: causes.into_iter().map(|cause| (cause.field, plain(cause.message))).collect() }
+    let causes = causes.into_iter().map(|cause| (cause.field, in_order(plain(cause.message))));
+    Answer { causes: causes.collect() }
+}
+
+/// A schema lists the values that it supports in its own order, the webhook by name: which of them refuses first is up to
+/// the API server.
+fn in_order(message: String) -> String {
+    const LISTED: &str = "supported values: ";
+    let Some((before, values)) = message.split_once(LISTED) else { return message };
+    let mut values: Vec<&str> = values.split(", ").collect();
+    values.sort_unstable();
+    format!("{before}{LISTED}{}", values.join(", "))
 }
 
 /// Tries all changes of a table.
