@@ -121,8 +121,11 @@ const DEFINITION_TTL: Duration = Duration::from_secs(60);
 /// Finds objects of providers. Cheap to clone; all clones share what they know about kinds.
 #[derive(Debug, Clone, Default)]
 pub struct Externals {
-    kinds: Arc<Mutex<BTreeMap<(GroupKind, Option<String>), Learnt>>>,
+    kinds: Arc<Mutex<BTreeMap<Wanted, Learnt>>>,
 }
+
+/// A kind, at a version or at the one that keeps the newest contract.
+type Wanted = (GroupKind, Option<String>);
 
 /// What a CRD said, and until when that counts.
 type Learnt = (Instant, Arc<ExternalKind>);

@@ -19,18 +19,18 @@ pub(crate) struct Context<'a> {
 
 impl Context<'_> {
     /// The same for a field.
-    fn into_field(&self, name: &str) -> Self {
+    fn below_field(&self, name: &str) -> Self {
         let path = if self.path.is_empty() { name.to_owned() } else { format!("{}.{name}", self.path) };
         Self { path, ..*self }
     }
 
-    fn into_element(&self, index: usize) -> Self {
+    fn below_element(&self, index: usize) -> Self {
         Self { path: format!("{}[{index}]", self.path), ..*self }
     }
 
     /// The whole path of a field.
     pub(crate) fn field(&self, name: &str) -> String {
-        self.into_field(name).path
+        self.below_field(name).path
     }
 }
 
@@ -59,7 +59,7 @@ fn follow_up(
             Rule::Move { old, new, form } => {
                 let value = take(source, old);
                 let data = data.and_then(|data| get(data, new));
-                if let Some(value) = up_value(value, form, data, &context.into_field(old))? {
+                if let Some(value) = up_value(value, form, data, &context.below_field(old))? {
                     put(made, new, value);
                 }
             }
@@ -104,7 +104,7 @@ fn up_value(
                             .and_then(|name| partners.iter().find(|partner| partner.get(key) == Some(name))),
                     };
                     let partner = partner.and_then(Value::as_object);
-                    up(source, rules, partner, &context.into_element(index)).map(Value::Object)
+                    up(source, rules, partner, &context.below_element(index)).map(Value::Object)
                 }
                 other => Ok(other),
             });
@@ -136,7 +136,7 @@ fn follow_down(
         match *rule {
             Rule::Move { old, new, form } => {
                 let Some(value) = take(source, new) else { continue };
-                if let Some(value) = down_value(value, form, &context.into_field(new))? {
+                if let Some(value) = down_value(value, form, &context.below_field(new))? {
                     put(made, old, value);
                 }
             }
@@ -156,7 +156,9 @@ fn down_value(value: Value, form: Form, context: &Context<'_>) -> Result<Option<
         }
         (Form::List(rules, _), Value::Array(elements)) => {
             let made = elements.into_iter().enumerate().map(|(index, element)| match element {
-                Value::Object(source) => down(source, rules, &context.into_element(index)).map(Value::Object),
+                Value::Object(source) => {
+                    down(source, rules, &context.below_element(index)).map(Value::Object)
+                }
                 other => Ok(other),
             });
             made.collect::<Result<Vec<_>, _>>().map(|made| Some(Value::Array(made)))

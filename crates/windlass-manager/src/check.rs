@@ -86,7 +86,7 @@ async fn objects(
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let found = api.list(&ListParams::default()).await;
     let failed = |error| CheckError { what: crd.name_any(), why: describe_error(&error) };
-    let found = found.map_err(failed)?.items.into_iter().map(|object| serde_json::to_value(object));
+    let found = found.map_err(failed)?.items.into_iter().map(serde_json::to_value);
     found
         .collect::<Result<_, _>>()
         .map_err(|error| CheckError { what: crd.name_any(), why: error.to_string() })

@@ -1,6 +1,6 @@
 //! The manifests in `deploy/`: they are whole, and the controllers can do their work with exactly the rights they give.
 
-#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a failing helper fails the test")]
 
 mod apply;
 
@@ -166,8 +166,9 @@ fn kustomize_builds_all_of_it() {
 fn built(flavour: &str) -> Vec<Value> {
     let output = std::process::Command::new("kubectl")
         .args(["kustomize", deploy("..").join(flavour).to_str().unwrap()])
-        .output()
-        .expect("kubectl is needed: cargo xtask test installs it");
+        .output();
+    let output =
+        output.unwrap_or_else(|error| panic!("kubectl is needed, cargo xtask test installs it: {error}"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_saphyr::from_multiple(&String::from_utf8(output.stdout).unwrap()).unwrap()
 }

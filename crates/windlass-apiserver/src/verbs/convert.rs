@@ -63,7 +63,7 @@ impl Call {
     }
 
     /// What was written as the client sees it.
-    pub(super) fn from_storage(&self, home: &Self, written: Written) -> Result<Written, Failure> {
+    pub(super) fn as_asked_for(&self, home: &Self, written: Written) -> Result<Written, Failure> {
         Ok(match written {
             Written::Shown(value) => Written::Shown(home.resource.shown_as(value, &self.resource)?),
             stored @ Written::Stored(_) => stored,

@@ -56,7 +56,7 @@ impl Call {
         if let Some(home) = self.at_home() {
             let object = self.for_storage(&home, object)?;
             let written = Box::pin(home.insert(object, ownership, warnings)).await?;
-            return self.from_storage(&home, written);
+            return self.as_asked_for(&home, written);
         }
         if self.resource.terminating {
             return Err(Failure::not_while_terminating(self.resource.subject("")));

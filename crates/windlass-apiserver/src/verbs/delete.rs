@@ -115,7 +115,7 @@ impl Call {
     pub(crate) async fn remove(&self, name: &str, options: &DeleteOptions) -> Result<Deleted, Failure> {
         if let Some(home) = self.at_home() {
             return Ok(match Box::pin(home.remove(name, options)).await? {
-                Deleted::Held(written) => Deleted::Held(self.from_storage(&home, written)?),
+                Deleted::Held(written) => Deleted::Held(self.as_asked_for(&home, written)?),
                 gone @ Deleted::Gone(_) => gone,
             });
         }

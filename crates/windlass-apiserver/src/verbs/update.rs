@@ -104,7 +104,7 @@ impl Call {
                     self.for_storage(&home, new)
                 };
                 let written = home.rewrite_only(part, ownership, warnings, make).await?;
-                self.from_storage(&home, written)?
+                self.as_asked_for(&home, written)?
             }
         };
         self.after_write(&written).await?;

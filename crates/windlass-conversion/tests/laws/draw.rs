@@ -50,7 +50,7 @@ pub(crate) fn objects(kind: &str, version: &str) -> BoxedStrategy<Value> {
     let (spec, status) = (&shapes.kind(kind)["spec"], &shapes.kind(kind)["status"]);
     let part = |name: &str, shape: &Value| match shape {
         Value::Null => Just(Value::Null).boxed(),
-        shape => value(&shapes, shape, name, version),
+        shape => value(&shapes, shape, name),
     };
     let (kind, version) = (kind.to_owned(), version.to_owned());
     (part("spec", spec), part("status", status))
@@ -73,10 +73,10 @@ pub(crate) fn objects(kind: &str, version: &str) -> BoxedStrategy<Value> {
         .boxed()
 }
 
-fn value(shapes: &Shapes, shape: &Value, name: &str, version: &str) -> BoxedStrategy<Value> {
+fn value(shapes: &Shapes, shape: &Value, name: &str) -> BoxedStrategy<Value> {
     match shapes.resolve(shape) {
         Value::Object(map) if map.contains_key("*") => {
-            let inner = value(shapes, &map["*"], name, version);
+            let inner = value(shapes, &map["*"], name);
             btree_map("[a-d]{1,2}", inner, 1..3)
                 .prop_map(|map| map.into_iter().collect::<Map<_, _>>().into())
                 .boxed()
@@ -85,7 +85,7 @@ fn value(shapes: &Shapes, shape: &Value, name: &str, version: &str) -> BoxedStra
             let names: Vec<String> = fields.keys().cloned().collect();
             let values: Vec<_> = fields
                 .iter()
-                .map(|(name, shape)| option::weighted(0.6, value(shapes, shape, name, version)))
+                .map(|(name, shape)| option::weighted(0.6, value(shapes, shape, name)))
                 .collect();
             let object = move |values: Vec<Option<Value>>| {
                 let drawn = names.iter().cloned().zip(values);
@@ -94,7 +94,7 @@ fn value(shapes: &Shapes, shape: &Value, name: &str, version: &str) -> BoxedStra
             values.prop_map(object).boxed()
         }
         Value::Array(element) => {
-            let elements = vec(value(shapes, &element[0], name, version), 1..3);
+            let elements = vec(value(shapes, &element[0], name), 1..3);
             elements.prop_map(Value::Array).boxed()
         }
         leaf => scalar(leaf.as_str().unwrap(), name),
@@ -180,7 +180,8 @@ fn only_v1beta1(kind: &str, object: &mut Value) {
         let zero = (name == "retryPeriod" && *value == "0s")
             || (kind == "MachineHealthCheck" || name == "minReadySeconds" || name.ends_with("Replicas"))
                 && *value == 0;
-        !lost && !(flag && *value == false) && !zero
+        let unsaid = flag && *value == false;
+        !(lost || unsaid || zero)
     });
     if kind == "KubeadmControlPlane" {
         let ready = object["status"]["readyReplicas"].as_i64().is_some_and(|ready| ready > 0);

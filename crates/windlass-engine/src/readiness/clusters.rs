@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
+use windlass_api::cluster::Cluster;
 use windlass_api::names::{
-    CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, PAUSED_ANNOTATION, PENDING_HOOKS_ANNOTATION,
-    UPDATE_IN_PROGRESS_ANNOTATION, UPGRADE_STEP_ANNOTATION,
+    CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, PENDING_HOOKS_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
+    UPGRADE_STEP_ANNOTATION,
 };
 use windlass_version::{Version, kubelet_skew};
 
 use super::{Finding, Level, Objects};
+use crate::pause::Pause;
 
 const REPLICAS_MANAGED_BY: &str = "cluster.x-k8s.io/replicas-managed-by";
 
@@ -200,8 +202,9 @@ fn is_deleted(object: &Value) -> bool {
     !object["metadata"]["deletionTimestamp"].is_null()
 }
 
-fn is_paused(object: &Value) -> bool {
-    object["spec"]["paused"] == true || annotation(object, PAUSED_ANNOTATION).is_some()
+fn is_paused(cluster: &Value) -> bool {
+    let cluster: Option<Cluster> = serde_json::from_value(cluster.clone()).ok();
+    cluster.is_some_and(|cluster| Pause::of(&cluster.metadata, Some(&cluster)).is_some())
 }
 
 fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {

@@ -294,7 +294,7 @@ mod tests {
             "metadata": {"name": "b"}, "spec": {}});
         let refused = |manifests: &[Value]| prepare(manifests, false).unwrap_err();
         assert_eq!(
-            refused(&[cluster.clone()]),
+            refused(std::slice::from_ref(&cluster)),
             "ClusterClass default/k, which Cluster c refers to, is not in the manifests"
         );
         assert_eq!(
