@@ -3,7 +3,7 @@
 //! Every kind is kept as v1beta2; v1beta1 (v1alpha1 for ExtensionConfig) is another view of the same object. Windlass's
 //! embedded API, the conversion webhook and everything that reads manifests use [`convert`].
 //!
-//! What changes between the versions of a kind is a table ([`tables`]) of rules that are read in both directions; a field
+//! What changes between the versions of a kind is a table (`tables`) of rules that are read in both directions; a field
 //! without a rule keeps its name and place. What v1beta1 cannot say travels in the annotation
 //! `cluster.x-k8s.io/conversion-data`.
 //!
