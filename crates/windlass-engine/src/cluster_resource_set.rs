@@ -206,12 +206,12 @@ mod tests {
     #[test]
     fn objects_come_after_what_they_need() {
         let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n---\n---\napiVersion: v1\nkind: List\nitems:\n\
-                    - {apiVersion: v1, kind: Namespace, metadata: {name: n}}\n- {apiVersion: v1, kind: Secret, metadata: {name: s}}\n";
+                    - {apiVersion: v1, kind: Namespace, metadata: {name: ns}}\n- {apiVersion: v1, kind: Secret, metadata: {name: s}}\n";
         let crd = r#"{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "c"}}"#;
         let found = objects(&map(), &content(&[("a.yaml", text), ("b.json", crd)])).unwrap();
         let names: Vec<&str> =
             found.iter().filter_map(|object| object["metadata"]["name"].as_str()).collect();
-        assert_eq!(names, ["n", "c", "s", "p"]);
+        assert_eq!(names, ["ns", "c", "s", "p"]);
         assert_eq!(objects(&map(), &content(&[("empty", "")])).unwrap(), Vec::<Value>::new());
     }
 

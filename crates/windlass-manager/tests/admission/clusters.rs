@@ -359,7 +359,7 @@ async fn values_of_variables_fit_their_schemas() {
             "a value that does not fit",
             &variables,
             json!([{"name": "image", "value": "huge"}]),
-            Refused("spec.topology.variables[image].value", "\"small\", \"large\""),
+            Refused("spec.topology.variables[image].value", "\"large\", \"small\""),
         ),
         broken(
             "a variable that is not defined",
