@@ -18,7 +18,7 @@ use serde_json::json;
 use windlass_api::cluster::{Cluster, Machine};
 
 use components::counted;
-use management::{ACCOUNT, Crds, Machines, Management, documents, example};
+use management::{ACCOUNT, Crds, Machines, Management};
 
 /// 3 control plane machines in 5 versions, and 2 workers in the 3 versions that the skew policy needs.
 const MACHINES: usize = 3 * 5 + 2 * 3;
@@ -90,7 +90,7 @@ async fn older_versions_are_served_by_the_webhook() {
     let mut windlass = management.run_with_webhooks("first");
     windlass.says("Leading");
     management.install_webhooks().await;
-    management.apply_all(documents(&example("quickstart.yaml"))).await;
+    management.create_quickstart(&mut Machines::default()).await;
     let resource = |version: &str, kind: &str| {
         ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.x-k8s.io", version, kind))
     };

@@ -342,7 +342,7 @@ impl Machines {
     }
 }
 
-pub(crate) fn documents(file: &Path) -> Vec<Value> {
+fn documents(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
     documents.into_iter().filter(|document| !document.is_null()).collect()
@@ -352,6 +352,6 @@ fn deploy(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/alone").join(file)
 }
 
-pub(crate) fn example(file: &str) -> PathBuf {
+fn example(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(file)
 }
