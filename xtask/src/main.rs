@@ -10,6 +10,7 @@ mod tools;
 use std::process::ExitCode;
 
 use run::{Task, cargo, say};
+use tools::Tool;
 
 const USAGE: &str = "\
 usage: cargo xtask TASK
@@ -23,6 +24,8 @@ usage: cargo xtask TASK
           windlass up is killed 50 times while 20 clusters are upgraded and others write; part of accept
   worlds [--runs N] [--seed S] [--minutes M]
           plays random worlds with everything that can go wrong, and shortens the story of each finding; 1 000 from seed 0
+  previews [--runs N] [--seed S]
+          compares previews of random topologies with what then happens; 200 from seed 0, every fourth in mid-upgrade
   real [NAME...]
           a kube-apiserver with etcd, built from their modules the first time, and everything that is tested on it
   picture docs/demo.svg, from a real run of windlass demo
@@ -42,7 +45,8 @@ fn main() -> ExitCode {
         ["figures", "--binary", file] => figures::of(Some(file), &acceptance::target_directory()),
         ["kills"] => kills(None),
         ["kills", "--binary", file] => kills(Some(file)),
-        ["worlds", rest @ ..] => worlds(rest),
+        ["worlds", rest @ ..] => example("worlds", rest),
+        ["previews", rest @ ..] => example("previews", rest),
         ["real", names @ ..] => real::run(names),
         ["picture"] => picture(),
         ["compare-crds", directory] => crds::compare(directory, false),
@@ -71,8 +75,15 @@ fn check() -> Task {
 }
 
 fn test() -> Task {
-    // windlass up is tested with it.
+    // windlass up is tested with the one, pages with the other.
     acceptance::KUBECTL.ensure()?;
+    tools::CHROMIUM.ensure()?;
+    // Completions are loaded into them.
+    for shell in ["zsh", "fish"] {
+        Tool { program: shell, package: shell }.ensure()?;
+    }
+    // Reads what machines boot from.
+    Tool { program: "cloud-init", package: "cloud-init" }.ensure()?;
     cargo(&["test", "--workspace", "--locked"])
 }
 
@@ -89,10 +100,9 @@ fn kills(binary: Option<&str>) -> Task {
     run::with_env(&environment, &test)
 }
 
-/// As many random worlds as wanted. The tests play the first few hundred.
-fn worlds(options: &[&str]) -> Task {
-    let program =
-        ["run", "--release", "--locked", "--package", "windlass-simulate", "--example", "worlds", "--"];
+/// As many random worlds, or previews of them, as wanted. The tests play the first few.
+fn example(name: &str, options: &[&str]) -> Task {
+    let program = ["run", "--release", "--locked", "--package", "windlass-simulate", "--example", name, "--"];
     cargo(&program.iter().chain(options).copied().collect::<Vec<_>>())
 }
 

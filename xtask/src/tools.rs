@@ -41,6 +41,9 @@ pub(crate) fn cargo_deny() -> Task {
     }
 }
 
+/// Any Chromium will do.
+pub(crate) const CHROMIUM: Tool = Tool { program: "chromium", package: "chromium" };
+
 /// A program that a task calls, and the Debian package that brings it.
 pub(crate) struct Tool {
     /// Name of the program.

@@ -18,12 +18,14 @@ const LAYERS: &[&str] = &[
     "windlass-engine",
     "windlass-apimachinery",
     "windlass-clock",
+    "windlass-etcd",
     "windlass-store",
     "windlass-extension",
     "windlass-hooks",
     "windlass-conformance",
     "windlass-apiserver",
     "windlass-runtime",
+    "windlass-bootstrap",
     "windlass-inmemory",
     "windlass-controllers",
     "windlass-testkit",
@@ -210,6 +212,8 @@ const KUBEADM: &[&str] = &[
     "windlass-controllers/src/machine_set/preflight.rs",
     // The template of the names of Machines has the kind of their owner among its data.
     "windlass-engine/src/machine_set/naming.rs",
+    // The status of v1beta1 of each of our kinds.
+    "windlass-engine/src/legacy/control_plane.rs",
     // Admission of each of our kinds.
     "windlass-controllers/src/admission/",
 ];

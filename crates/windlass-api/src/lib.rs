@@ -45,6 +45,7 @@ pub mod go;
 pub mod go_duration;
 pub mod handler_name;
 pub mod hooks;
+pub mod identity;
 #[cfg(feature = "resources")]
 pub mod infrastructure;
 #[cfg(feature = "resources")]

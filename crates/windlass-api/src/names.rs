@@ -235,8 +235,18 @@ pub const PAUSED_ANNOTATION: &str = "cluster.x-k8s.io/paused";
 pub const CONTRACT_V1BETA2_LABEL: &str = "cluster.x-k8s.io/v1beta2";
 /// The same for the contract before.
 pub const CONTRACT_V1BETA1_LABEL: &str = "cluster.x-k8s.io/v1beta1";
+/// On a CustomResourceDefinition whose objects clusterctl knows of.
+pub const CLUSTERCTL_LABEL: &str = "clusterctl.cluster.x-k8s.io";
 /// Type of the Secrets with the kubeconfig and the certificates of a Cluster.
 pub const CLUSTER_SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
+/// The fewest machines of a group that an autoscaler sizes.
+pub const AUTOSCALER_MIN_ANNOTATION: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
+/// The most machines of a group that an autoscaler sizes.
+pub const AUTOSCALER_MAX_ANNOTATION: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
+/// On a MachinePool whose size its provider, or an autoscaler of the provider, decides.
+pub const REPLICAS_MANAGED_BY_ANNOTATION: &str = "cluster.x-k8s.io/replicas-managed-by";
+/// Label that tells instances of Cluster API apart on one management cluster: each reconciles objects with its value.
+pub const WATCH_FILTER_LABEL: &str = "cluster.x-k8s.io/watch-filter";
 /// On an infrastructure object that is managed externally.
 pub const MANAGED_BY_ANNOTATION: &str = "cluster.x-k8s.io/managed-by";
 /// Left behind by API conversion. Never sent to extensions.
@@ -261,6 +271,8 @@ pub const MACHINE_SET_FIELD_MANAGER: &str = "capi-machineset";
 /// Of the MachineSet controller: labels and annotations of what Machines refer to. They change at any time, `spec` only
 /// when an in-place update starts.
 pub const MACHINE_SET_METADATA_FIELD_MANAGER: &str = "capi-machineset-metadata";
+/// Of the MachinePool controller: Machines of pools.
+pub const MACHINE_POOL_FIELD_MANAGER: &str = "machinepool-controller";
 /// Of the KubeadmControlPlane controller: Machines, and `spec` of what they refer to.
 pub const KUBEADM_CONTROL_PLANE_FIELD_MANAGER: &str = "capi-kubeadmcontrolplane";
 /// Of the KubeadmControlPlane controller: labels and annotations of what Machines refer to.

@@ -95,7 +95,9 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_of_every_kind_is_created_and_defaults_are_filled_in() {
+/// The defaults of the CRDs. What Cluster API leaves to its webhooks is filled in by admission, which is not here: a group that is
+/// handed to the autoscaler must stay without replicas.
+async fn an_object_of_every_kind_is_created_with_the_defaults_of_its_crd() {
     let (_server, client) = cluster_api().await;
     created::<Cluster>(&client, json!({"topology": {"classRef": {"name": "class"}, "version": "v1.33.0"}}))
         .await;
@@ -109,17 +111,13 @@ async fn an_object_of_every_kind_is_created_and_defaults_are_filled_in() {
     .await;
     created::<Machine>(&client, machine_spec()).await;
     let set: MachineSet = created(&client, group_spec()).await;
-    assert_eq!(set.spec.replicas, Some(1));
+    assert_eq!(set.spec.replicas, None);
     let deployment: MachineDeployment = created(&client, group_spec()).await;
-    assert_eq!(deployment.spec.replicas, Some(1));
-    let strategy = serde_json::to_value(&deployment.spec.rollout.strategy).unwrap();
-    assert_eq!(
-        strategy,
-        json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
-    );
+    assert_eq!(deployment.spec.replicas, None);
+    assert_eq!(deployment.spec.rollout.strategy, Default::default());
     let pool: MachinePool =
         created(&client, json!({"clusterName": "c", "template": {"spec": machine_spec()}})).await;
-    assert_eq!(pool.spec.replicas, Some(1));
+    assert_eq!(pool.spec.replicas, None);
     let check: MachineHealthCheck =
         created(&client, json!({"clusterName": "c", "selector": {"matchLabels": {"a": "b"}}})).await;
     assert_eq!(check.spec.checks.node_startup_timeout_seconds, Some(600));
@@ -131,9 +129,8 @@ async fn an_object_of_every_kind_is_created_and_defaults_are_filled_in() {
         }),
     )
     .await;
-    assert_eq!(control_plane.spec.replicas, Some(1));
-    let strategy = serde_json::to_value(&control_plane.spec.rollout.strategy).unwrap();
-    assert_eq!(strategy, json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}));
+    assert_eq!(control_plane.spec.replicas, None);
+    assert_eq!(control_plane.spec.rollout.strategy, Default::default());
     created::<KubeadmControlPlaneTemplate>(&client, json!({"template": {"spec": {}}})).await;
     created::<KubeadmConfig>(&client, json!({})).await;
     created::<KubeadmConfigTemplate>(&client, json!({"template": {"spec": {"verbosity": 5}}})).await;
@@ -167,25 +164,17 @@ fn extension_config() -> ApiResource {
 async fn a_strategy_that_is_given_keeps_what_it_says() {
     let (_server, client) = cluster_api().await;
     let api: Api<MachineDeployment> = Api::default_namespaced(client.clone());
-    for (name, strategy, filled) in [
-        (
-            "rolling",
-            json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "20%"}}),
-            json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": "20%"}}),
-        ),
-        ("on-delete", json!({"type": "OnDelete"}), json!({"type": "OnDelete"})),
-        ("external", json!({"type": "External"}), json!({"type": "External"})),
-        (
-            "fallback",
-            json!({"type": "External", "fallbackRolling": {}}),
-            json!({"type": "External", "fallbackRolling": {"maxSurge": 1, "maxUnavailable": 0}}),
-        ),
+    for (name, strategy) in [
+        ("rolling", json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "20%"}})),
+        ("on-delete", json!({"type": "OnDelete"})),
+        ("external", json!({"type": "External"})),
+        ("fallback", json!({"type": "External", "fallbackRolling": {"maxSurge": 2}})),
     ] {
         let mut deployment: MachineDeployment = object(group_spec());
         deployment.metadata.name = Some(name.to_owned());
-        deployment.spec.rollout.strategy = serde_json::from_value(strategy).unwrap();
+        deployment.spec.rollout.strategy = serde_json::from_value(strategy.clone()).unwrap();
         let created = api.create(&PostParams::default(), &deployment).await.unwrap();
-        assert_eq!(serde_json::to_value(&created.spec.rollout.strategy).unwrap(), filled, "{name}");
+        assert_eq!(serde_json::to_value(&created.spec.rollout.strategy).unwrap(), strategy, "{name}");
     }
 }
 

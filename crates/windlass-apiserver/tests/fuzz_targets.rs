@@ -26,28 +26,18 @@ mod selectors;
 #[expect(unreachable_pub, reason = "public in the fuzz package, where a panic is the finding")]
 mod yaml_body;
 
-/// Xorshift: the same series on every machine.
-struct Series(u64);
+use windlass_random::Generator;
 
-impl Series {
-    fn next(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as usize % below
-    }
-
-    /// Up to so many of the pieces, one after the other.
-    fn text(&mut self, pieces: &[&[u8]], most: usize) -> Vec<u8> {
-        (0..self.next(most)).flat_map(|_| pieces[self.next(pieces.len())].iter().copied()).collect()
-    }
+/// Up to so many of the pieces, one after the other.
+fn text(random: &mut Generator, pieces: &[&[u8]], most: usize) -> Vec<u8> {
+    (0..random.usize(..most)).flat_map(|_| pieces[random.usize(..pieces.len())].iter().copied()).collect()
 }
 
 /// Runs a target on texts made from pieces.
 fn search(runs: usize, most: usize, pieces: &[&[u8]], target: impl Fn(&[u8])) {
-    let mut series = Series(0x5eed);
+    let mut series = Generator::with_seed(0x5eed);
     for _ in 0..runs {
-        target(&series.text(pieces, most));
+        target(&text(&mut series, pieces, most));
     }
 }
 
@@ -135,20 +125,20 @@ fn any_request_is_answered() {
         b"k8s\0",
         b"[{\"op\":\"add\",\"path\":\"/data\",\"value\":{}}]",
     ];
-    let mut series = Series(0xfeed);
+    let mut series = Generator::with_seed(0xfeed);
     for _ in 0..1_000 {
-        let method = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "X"][series.next(8)];
+        let method = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "X"][series.usize(..8)];
         let path = [
             "/api/v1/namespaces/default/configmaps",
             "/api/v1/namespaces/default/configmaps/a",
             "/api/v1/namespaces",
-        ][series.next(3)];
+        ][series.usize(..3)];
         let mut input = [method.as_bytes(), b" ", path.as_bytes()].concat();
-        input.extend(series.text(PATHS, 3));
+        input.extend(text(&mut series, PATHS, 3));
         input.push(b'\n');
-        input.extend(series.text(&REST[2..9], 2));
+        input.extend(text(&mut series, &REST[2..9], 2));
         input.push(b'\n');
-        input.extend(series.text(REST, 12));
+        input.extend(text(&mut series, REST, 12));
         api_request::run(&input);
     }
     // The server is in the same state of mind as before.
@@ -264,10 +254,10 @@ fn any_patch_is_applied_or_refused() {
         "null",
         "\"a\"",
     ];
-    let mut series = Series(0xbeef);
+    let mut series = Generator::with_seed(0xbeef);
     for _ in 0..20_000 {
-        let document = DOCUMENTS[series.next(DOCUMENTS.len())];
-        patches::run(&[document.as_bytes(), b"\n", &series.text(PIECES, 9)].concat());
+        let document = DOCUMENTS[series.usize(..DOCUMENTS.len())];
+        patches::run(&[document.as_bytes(), b"\n", &text(&mut series, PIECES, 9)].concat());
     }
 }
 

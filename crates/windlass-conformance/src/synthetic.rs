@@ -21,83 +21,52 @@ pub(crate) const CLUSTER_UID: &str = "57494e44-4c41-4000-8000-000000000000";
 /// A request of a hook, as JSON.
 pub(crate) fn request(hook: Hook, options: &Options, settings: &Settings) -> Value {
     let (from, to) = ends(options);
-    let plan = || UpgradePlan { control_plane: versions_after_first(options), workers: vec![to.clone()] };
-    let cluster = || object(cluster(options, &from));
+    let upgrade_plan =
+        UpgradePlan { control_plane: versions_after_first(options), workers: vec![to.clone()] };
+    let cluster = object(cluster(options, &from));
+    /// A request with the fields that the hook's has, from the variables of the same names.
+    macro_rules! request {
+        ($request:ident { $($field:ident),* }) => {
+            json(hooks::$request { $($field,)* ..Default::default() }, settings)
+        };
+    }
+    let (from_kubernetes_version, to_kubernetes_version) = (from.clone(), to.clone());
+    // Hooks that come after something are told what was reached.
+    let kubernetes_version = to.clone();
     match hook {
         Hook::Discovery => json(hooks::DiscoveryRequest::default(), settings),
-        Hook::BeforeClusterCreate => {
-            json(hooks::BeforeClusterCreateRequest { cluster: cluster(), ..Default::default() }, settings)
+        Hook::BeforeClusterCreate => request!(BeforeClusterCreateRequest { cluster }),
+        Hook::AfterControlPlaneInitialized => request!(AfterControlPlaneInitializedRequest { cluster }),
+        Hook::BeforeClusterUpgrade => request!(BeforeClusterUpgradeRequest {
+            cluster,
+            from_kubernetes_version,
+            to_kubernetes_version,
+            upgrade_plan
+        }),
+        Hook::BeforeControlPlaneUpgrade => request!(BeforeControlPlaneUpgradeRequest {
+            cluster,
+            from_kubernetes_version,
+            to_kubernetes_version,
+            upgrade_plan
+        }),
+        Hook::BeforeWorkersUpgrade => request!(BeforeWorkersUpgradeRequest {
+            cluster,
+            from_kubernetes_version,
+            to_kubernetes_version,
+            upgrade_plan
+        }),
+        Hook::AfterControlPlaneUpgrade => {
+            request!(AfterControlPlaneUpgradeRequest { cluster, kubernetes_version })
         }
-        Hook::AfterControlPlaneInitialized => json(
-            hooks::AfterControlPlaneInitializedRequest { cluster: cluster(), ..Default::default() },
-            settings,
-        ),
-        Hook::BeforeClusterUpgrade => json(
-            hooks::BeforeClusterUpgradeRequest {
-                cluster: cluster(),
-                from_kubernetes_version: from.clone(),
-                to_kubernetes_version: to.clone(),
-                upgrade_plan: plan(),
-                ..Default::default()
-            },
-            settings,
-        ),
-        Hook::BeforeControlPlaneUpgrade => json(
-            hooks::BeforeControlPlaneUpgradeRequest {
-                cluster: cluster(),
-                from_kubernetes_version: from.clone(),
-                to_kubernetes_version: to.clone(),
-                upgrade_plan: plan(),
-                ..Default::default()
-            },
-            settings,
-        ),
-        Hook::BeforeWorkersUpgrade => json(
-            hooks::BeforeWorkersUpgradeRequest {
-                cluster: cluster(),
-                from_kubernetes_version: from.clone(),
-                to_kubernetes_version: to.clone(),
-                upgrade_plan: plan(),
-                ..Default::default()
-            },
-            settings,
-        ),
-        Hook::AfterControlPlaneUpgrade => json(
-            hooks::AfterControlPlaneUpgradeRequest {
-                cluster: cluster(),
-                kubernetes_version: to.clone(),
-                ..Default::default()
-            },
-            settings,
-        ),
-        Hook::AfterWorkersUpgrade => json(
-            hooks::AfterWorkersUpgradeRequest {
-                cluster: cluster(),
-                kubernetes_version: to.clone(),
-                ..Default::default()
-            },
-            settings,
-        ),
-        Hook::AfterClusterUpgrade => json(
-            hooks::AfterClusterUpgradeRequest {
-                cluster: cluster(),
-                kubernetes_version: to.clone(),
-                ..Default::default()
-            },
-            settings,
-        ),
-        Hook::BeforeClusterDelete => {
-            json(hooks::BeforeClusterDeleteRequest { cluster: cluster(), ..Default::default() }, settings)
-        }
+        Hook::AfterWorkersUpgrade => request!(AfterWorkersUpgradeRequest { cluster, kubernetes_version }),
+        Hook::AfterClusterUpgrade => request!(AfterClusterUpgradeRequest { cluster, kubernetes_version }),
+        Hook::BeforeClusterDelete => request!(BeforeClusterDeleteRequest { cluster }),
         Hook::GeneratePatches => with_settings(generate_patches(&items(options, 1), options), settings),
         Hook::ValidateTopology => with_settings(validate_topology(&items(options, 1), options), settings),
         Hook::DiscoverVariables => json(hooks::DiscoverVariablesRequest::default(), settings),
         Hook::GenerateUpgradePlan => {
             let workers = Some(from.clone());
-            json(
-                hooks::GenerateUpgradePlanRequest::new(cluster(), from.clone(), workers, to.clone()),
-                settings,
-            )
+            json(hooks::GenerateUpgradePlanRequest::new(cluster, from.clone(), workers, to.clone()), settings)
         }
         Hook::CanUpdateMachine => {
             let change = Change::Version;

@@ -20,7 +20,7 @@ use crate::external::plural;
 pub const PATH_CONVERT: &str = "/convert";
 
 /// How long the labels of a CRD count. A provider is upgraded while we run, but rarely.
-const DEFINITION_TTL: Duration = Duration::from_secs(60);
+const CRD_TTL: Duration = Duration::from_secs(60);
 
 /// A group and a kind.
 type GroupKind = (String, String);
@@ -51,7 +51,7 @@ impl ConversionWebhook {
         for (group, kind) in unknown {
             match self.read(&group, &kind).await {
                 Ok(version) => {
-                    self.known().insert((group, kind), (Instant::now() + DEFINITION_TTL, version));
+                    self.known().insert((group, kind), (Instant::now() + CRD_TTL, version));
                 }
                 Err(error) => {
                     let message = format!("cannot read the CRD of {kind} in group {group}: {error}");
@@ -89,7 +89,7 @@ impl ConversionWebhook {
     async fn read(&self, group: &str, kind: &str) -> Result<Option<String>, kube::Error> {
         let definitions: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(self.client.clone());
         let found = definitions.get_metadata_opt(&format!("{}.{group}", plural(kind))).await?;
-        Ok(found.and_then(|found| Contract::of_definition(found.labels())).map(|(_, version)| version))
+        Ok(found.and_then(|found| Contract::of_crd(found.labels())).map(|(_, version)| version))
     }
 }
 

@@ -21,24 +21,24 @@ use windlass_runtime::{Cache, Context, GroupKind, ObjectKey, WatchKindError, des
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExternalError {
     /// There is no such kind.
-    #[error("there is no CRD {definition} for {kind}")]
-    NoDefinition {
+    #[error("there is no CRD {crd} for {kind}")]
+    NoCrd {
         /// The name of the CRD that was looked for.
-        definition: String,
+        crd: String,
         /// The kind.
         kind: String,
     },
     /// Nothing says which version of the kind to use.
-    #[error("CRD {definition} has no label cluster.x-k8s.io/v1beta2 or v1beta1 that names a version")]
+    #[error("CRD {crd} has no label cluster.x-k8s.io/v1beta2 or v1beta1 that names a version")]
     NoContract {
         /// The name of the CRD.
-        definition: String,
+        crd: String,
     },
     /// Nothing says which contract a version of the kind keeps.
-    #[error("CRD {definition} lists {version} neither in label cluster.x-k8s.io/v1beta2 nor in v1beta1")]
+    #[error("CRD {crd} lists {version} neither in label cluster.x-k8s.io/v1beta2 nor in v1beta1")]
     NoContractOfVersion {
         /// The name of the CRD.
-        definition: String,
+        crd: String,
         /// The version.
         version: String,
     },
@@ -113,10 +113,16 @@ impl AllOfKind {
         let object = self.cache.get(&ObjectKey::new(namespace, name))?;
         Some(External { kind: Arc::clone(&self.kind), object })
     }
+
+    /// Those of a namespace that have all of these labels.
+    pub(crate) fn labelled(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Vec<External> {
+        let found = self.cache.labelled(namespace, labels).into_iter();
+        found.map(|object| External { kind: Arc::clone(&self.kind), object }).collect()
+    }
 }
 
 /// How long what a CRD said counts. A provider is upgraded while we run, but rarely.
-const DEFINITION_TTL: Duration = Duration::from_secs(60);
+const CRD_TTL: Duration = Duration::from_secs(60);
 
 /// Finds objects of providers. Cheap to clone; all clones share what they know about kinds.
 #[derive(Debug, Clone, Default)]
@@ -150,12 +156,12 @@ impl Externals {
         {
             return Ok(found);
         }
-        let (definition, labels) = Self::labels(context, group, kind).await?;
-        let Some((contract, version)) = Contract::of_definition(&labels) else {
-            return Err(ExternalError::NoContract { definition });
+        let (crd, labels) = Self::labels(context, group, kind).await?;
+        let Some((contract, version)) = Contract::of_crd(&labels) else {
+            return Err(ExternalError::NoContract { crd });
         };
         let found = Arc::new(ExternalKind::new(group, &version, kind, contract));
-        kinds().insert(known, (Instant::now() + DEFINITION_TTL, Arc::clone(&found)));
+        kinds().insert(known, (Instant::now() + CRD_TTL, Arc::clone(&found)));
         Ok(found)
     }
 
@@ -174,12 +180,12 @@ impl Externals {
         {
             return Ok(found);
         }
-        let (definition, labels) = Self::labels(context, group, kind).await?;
+        let (crd, labels) = Self::labels(context, group, kind).await?;
         let Some(contract) = Contract::of_version(&labels, version) else {
-            return Err(ExternalError::NoContractOfVersion { definition, version: version.to_owned() });
+            return Err(ExternalError::NoContractOfVersion { crd, version: version.to_owned() });
         };
         let found = Arc::new(ExternalKind::new(group, version, kind, contract));
-        kinds().insert(known, (Instant::now() + DEFINITION_TTL, Arc::clone(&found)));
+        kinds().insert(known, (Instant::now() + CRD_TTL, Arc::clone(&found)));
         Ok(found)
     }
 
@@ -189,17 +195,17 @@ impl Externals {
         group: &str,
         kind: &str,
     ) -> Result<(String, BTreeMap<String, String>), ExternalError> {
-        let definition = format!("{}.{group}", plural(kind));
+        let crd = format!("{}.{group}", plural(kind));
         let read: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(context.client().clone());
-        let read = read.get_metadata_opt(&definition).await;
+        let read = read.get_metadata_opt(&crd).await;
         let read = read.map_err(|error| ExternalError::Read {
-            what: format!("CRD {definition}"),
+            what: format!("CRD {crd}"),
             why: describe_error(&error),
         })?;
         let Some(read) = read else {
-            return Err(ExternalError::NoDefinition { definition, kind: kind.to_owned() });
+            return Err(ExternalError::NoCrd { crd, kind: kind.to_owned() });
         };
-        Ok((definition, read.metadata.labels.unwrap_or_default()))
+        Ok((crd, read.metadata.labels.unwrap_or_default()))
     }
 
     /// Reads an object from the cache of its kind, which is watched from now on: the controller hears of its changes.
@@ -262,23 +268,22 @@ pub struct FromTemplate<'a> {
 
 impl FromTemplate<'_> {
     /// Makes the object: what is in `spec.template`, in the namespace of the template, with a note of where it came from.
+    /// A template without one is an empty template: that is what is left of one in v1beta1 that has only empty parts.
     ///
     /// # Errors
     ///
-    /// If the kind of the template does not end in `Template`, or it has no `spec.template`.
+    /// If the kind of the template does not end in `Template`.
     pub fn object(self) -> Result<DynamicObject, ExternalError> {
         let template = self.template;
         let template_name = ObjectKey::of(template).name;
         let Some(types) = &template.types else {
             return Err(ExternalError::NoTemplate(template_name, "it has no apiVersion and kind"));
         };
-        let about = || format!("{} {template_name}", types.kind);
         let Some(kind) = types.kind.strip_suffix("Template") else {
-            return Err(ExternalError::NoTemplate(about(), "its kind does not end in Template"));
+            let about = format!("{} {template_name}", types.kind);
+            return Err(ExternalError::NoTemplate(about, "its kind does not end in Template"));
         };
-        let Some(inner) = template.data.pointer("/spec/template") else {
-            return Err(ExternalError::NoTemplate(about(), "it has no spec.template"));
-        };
+        let inner = template.data.pointer("/spec/template").unwrap_or(&Value::Null);
         let texts = |field: &str| -> BTreeMap<String, String> {
             let texts = inner["metadata"][field].as_object().into_iter().flatten();
             texts.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
@@ -301,7 +306,12 @@ impl FromTemplate<'_> {
                 owner_references: self.owner.map(|owner| vec![owner]),
                 ..ObjectMeta::default()
             },
-            data: json!({"spec": inner.get("spec").cloned().unwrap_or_else(|| json!({}))}),
+            // An empty spec may be refused where none is accepted.
+            data: match inner.get("spec").filter(|spec| spec.as_object().is_none_or(|spec| !spec.is_empty()))
+            {
+                Some(spec) => json!({"spec": spec}),
+                None => json!({}),
+            },
         })
     }
 }
@@ -363,12 +373,20 @@ mod tests {
     fn what_is_no_template_is_refused() {
         let machine = template("DevMachine", json!({"template": {}}));
         assert!(from(&machine).object().unwrap_err().to_string().contains("does not end in Template"));
-        let empty = template("DevMachineTemplate", json!({}));
-        assert!(from(&empty).object().unwrap_err().to_string().contains("no spec.template"));
     }
 
     #[test]
-    fn plurals_are_those_of_definitions() {
+    fn a_template_with_nothing_in_it_makes_an_empty_object() {
+        for spec in [json!({}), json!({"template": {}}), json!({"template": {"spec": {}}})] {
+            let template = template("DevMachineTemplate", spec);
+            let object = from(&template).object().unwrap();
+            assert_eq!(object.data, json!({}), "{template:?}");
+            assert_eq!(object.metadata.labels.unwrap()["cluster.x-k8s.io/cluster-name"], "c1");
+        }
+    }
+
+    #[test]
+    fn plurals_are_those_of_crds() {
         let cases = [("DevMachine", "devmachines"), ("Proxy", "proxies"), ("Gas", "gases"), ("Box", "boxes")];
         for (kind, expected) in cases {
             assert_eq!(plural(kind), expected);

@@ -4,7 +4,6 @@
 //! `windlass-runtime`.
 
 pub mod admission;
-pub mod certificates;
 pub mod cluster;
 pub mod cluster_resource_set;
 pub mod control_plane;
@@ -18,10 +17,9 @@ pub mod machine;
 pub mod machine_deployment;
 pub mod machine_pool;
 pub mod machine_set;
-mod merge_patch;
 mod pause;
-mod private_key;
 mod references;
+mod status;
 pub mod steer;
 pub mod topology;
 mod worker_group;
@@ -29,4 +27,6 @@ pub mod workload;
 pub mod workload_nodes;
 mod workload_objects;
 
-pub use merge_patch::MergePatchError;
+pub use references::ReferrerError;
+pub use status::StatusError;
+pub use windlass_bootstrap::certificates;

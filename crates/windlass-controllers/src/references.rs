@@ -6,10 +6,31 @@ use serde_json::{Map, Value, json};
 use windlass_api::cluster::{Cluster, ContractVersionedObjectReference, Machine};
 use windlass_api::names::{CLUSTER_NAME_LABEL, UPDATE_IN_PROGRESS_ANNOTATION};
 use windlass_engine::contract::Contract;
-use windlass_engine::machine::Referenced;
-use windlass_runtime::{Context, Kind, WriteError, controller_reference, owner_reference, uid_of};
+use windlass_engine::referenced::Referenced;
+use windlass_runtime::{
+    Context, Incomplete, Kind, WriteError, controller_reference, owner_reference, uid_of,
+};
 
 use crate::external::{External, ExternalError, Externals};
+use crate::status::StatusError;
+
+/// Why a reconcile of an object that points to objects of providers failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReferrerError {
+    /// A write failed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// Its status cannot be written as a patch.
+    #[error(transparent)]
+    Status(#[from] StatusError),
+    /// An object of a provider could not be read.
+    #[error(transparent)]
+    External(#[from] ExternalError),
+    /// An object does not say which one it is.
+    #[error(transparent)]
+    Incomplete(#[from] Incomplete),
+}
 
 /// A provider's object, as the engine sees it and as it is.
 pub(crate) struct Read<T> {

@@ -11,7 +11,7 @@ use windlass_engine::admission::UpgradeState;
 use windlass_engine::steer::{Change, PatchKind};
 use windlass_engine::topology::{Observed, PlanSource, Stop, stops};
 use windlass_plan::{Refusal, Source, UpgradePlan};
-use windlass_runtime::describe_error;
+use windlass_runtime::{describe_error, namespace_of};
 use windlass_version::Version;
 
 use crate::admission::{LookUp, ObjectLookUp};
@@ -110,15 +110,19 @@ impl Live {
             return Vec::new();
         }
         let listed = self.class.spec.kubernetes_versions.clone();
-        let observed = Observed {
-            source: PlanSource::Known(Source::first_of(None, listed)),
+        stops(&self.observed(to, Source::first_of(None, listed)))
+    }
+
+    /// What an upgrade to a version is decided from, where the versions between come from this source.
+    pub fn observed(&self, to: &Version, source: Source) -> Observed {
+        Observed {
+            source: PlanSource::Known(source),
             control_plane: self.state.control_plane.clone(),
             workers: self.state.workers.clone(),
             created: true,
             control_plane_initialized: true,
             ..Observed::with_annotations(to.clone(), &self.cluster)
-        };
-        stops(&observed)
+        }
     }
 }
 
@@ -133,10 +137,11 @@ pub async fn steer(
     change: &Change,
     dry_run: bool,
 ) -> Result<Cluster, SteerError> {
-    let namespace = cluster.namespace().unwrap_or_default();
+    let namespace =
+        namespace_of(cluster).map_err(|incomplete| SteerError::Invalid(incomplete.to_string()))?;
     let parameters = PatchParams { dry_run, ..PatchParams::apply("windlass-upgrade") };
     let parameters = PatchParams { force: false, ..parameters };
-    let path = Request::new(Cluster::url_path(&(), Some(&namespace)));
+    let path = Request::new(Cluster::url_path(&(), Some(namespace)));
     let request = path.patch(&cluster.name_any(), &parameters, &Patch::Merge(&change.patch));
     let request = request.map(|mut request| {
         if change.kind == PatchKind::Json {

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use windlass_api::cluster::{Cluster, MachineTemplateSpec};
 use windlass_api::object::ObjectError;
 use windlass_engine::machine_set::{HandoverError, NamingError, selector};
 use windlass_engine::rollout::FactsError;
 use windlass_runtime::{
-    Cache, Context, Incomplete, Kind, ObjectKey, WriteError, Writer, describe_error, owner_reference,
+    Cache, Context, Incomplete, Kind, ObjectKey, SelectorError, WriteError, describe_error, owner_reference,
 };
 
 use crate::external::{External, ExternalError, Externals};
 use crate::in_place::InPlaceError;
+use crate::status::StatusError;
 
 /// Why a group of machines could not be brought further.
 #[derive(Debug, thiserror::Error)]
@@ -41,10 +41,13 @@ pub(crate) enum WorkerError {
     Naming(#[from] NamingError),
     /// The selector cannot be used.
     #[error("spec.selector: {0}")]
-    Selector(String),
+    Selector(#[from] SelectorError),
     /// An object does not say which one it is.
     #[error(transparent)]
     Incomplete(#[from] Incomplete),
+    /// Its status cannot be written as a patch.
+    #[error(transparent)]
+    Status(#[from] StatusError),
     /// An object cannot be sent to an extension.
     #[error("an object for an extension: {0}")]
     Object(#[from] ObjectError),
@@ -84,11 +87,21 @@ pub(crate) fn select<K: Kind>(
     cache: &Cache<K>,
     namespace: &str,
     given: &LabelSelector,
-) -> Result<Vec<Arc<K>>, WorkerError> {
-    if selector(given).map_err(|error| WorkerError::Selector(error.to_string()))?.is_nothing() {
+) -> Result<Vec<Arc<K>>, SelectorError> {
+    select_where(cache, namespace, given, |_| true)
+}
+
+/// Those of the selected objects that `keep` keeps.
+pub(crate) fn select_where<K: Kind>(
+    cache: &Cache<K>,
+    namespace: &str,
+    given: &LabelSelector,
+    keep: impl Fn(&K) -> bool,
+) -> Result<Vec<Arc<K>>, SelectorError> {
+    if selector(given)?.is_nothing() {
         return Ok(Vec::new());
     }
-    cache.select(namespace, given).map_err(|error| WorkerError::Selector(error.to_string()))
+    cache.select_where(namespace, given, keep)
 }
 
 /// The least time between two looks at a group: a big one has machines that change all the time.
@@ -156,33 +169,6 @@ pub(crate) fn controller(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
-/// Writes what of a status has changed, if anything has.
-pub(crate) async fn write_status<K: Kind, S: Serialize>(
-    writer: &Writer<K>,
-    read: &K,
-    before: &S,
-    after: &S,
-) -> Result<(), WriteError> {
-    let Some(patch) = status_patch(before, after) else { return Ok(()) };
-    writer.patch_status(read, json!({"status": patch})).await?;
-    Ok(())
-}
-
-fn status_patch(before: &impl Serialize, after: &impl Serialize) -> Option<Value> {
-    let fields = |status: Value| match status {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    };
-    // A status is made of plain data; it always can be written as JSON.
-    let before = fields(serde_json::to_value(before).unwrap_or_default());
-    let after = fields(serde_json::to_value(after).unwrap_or_default());
-    let gone = before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
-    let changed = after.iter().filter(|(key, value)| before.get(*key) != Some(*value));
-    let patch: Map<String, Value> =
-        gone.chain(changed.map(|(key, value)| (key.clone(), value.clone()))).collect();
-    (!patch.is_empty()).then_some(Value::Object(patch))
-}
-
 /// The templates that machines are made from, as far as they are there.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Templates {
@@ -213,7 +199,7 @@ impl Templates {
                     templates.obstacles.push(format!("{reference} does not exist"));
                     continue;
                 }
-                Err(error @ (ExternalError::NoDefinition { .. } | ExternalError::NoContract { .. })) => {
+                Err(error @ (ExternalError::NoCrd { .. } | ExternalError::NoContract { .. })) => {
                     templates.obstacles.push(error.to_string());
                     continue;
                 }
@@ -269,13 +255,5 @@ mod tests {
     fn big_groups_are_looked_at_less_often() {
         let rests = [0, 250, 1000, 10_000].map(|machines| rest(machines).as_millis());
         assert_eq!(rests, [0, 250, 1000, 2000]);
-    }
-
-    #[test]
-    fn a_status_is_written_as_what_changed() {
-        let before = json!({"replicas": 3, "phase": "Running", "conditions": [{"type": "A"}]});
-        let after = json!({"replicas": 4, "conditions": [{"type": "A"}]});
-        assert_eq!(status_patch(&before, &after), Some(json!({"replicas": 4, "phase": null})));
-        assert_eq!(status_patch(&after, &after), None);
     }
 }

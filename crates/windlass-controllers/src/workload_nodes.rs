@@ -31,6 +31,9 @@ pub struct Silence {
 /// Called when a Node changed: the Cluster, what the Node was, what it is.
 pub type OnNode = Arc<dyn Fn(&ObjectKey, Option<&Node>, Option<&Node>) + Send + Sync>;
 
+/// Called when a workload cluster begins to answer, or stops.
+pub type OnAnswer = Arc<dyn Fn(&ObjectKey) + Send + Sync>;
+
 /// Finds Nodes of workload clusters. Cheap to clone; all clones share their watches.
 #[derive(Clone)]
 pub struct WorkloadNodes {
@@ -41,6 +44,7 @@ struct Inner {
     access: Arc<dyn WorkloadAccess>,
     clock: Clock,
     listeners: Mutex<Vec<OnNode>>,
+    hearers: Mutex<Vec<OnAnswer>>,
     clusters: Mutex<BTreeMap<ObjectKey, Arc<Watched>>>,
 }
 
@@ -69,13 +73,28 @@ const FORGET: Duration = Duration::from_secs(600);
 impl WorkloadNodes {
     /// Watches nothing yet.
     pub fn new(access: Arc<dyn WorkloadAccess>, clock: Clock) -> Self {
-        let inner = Inner { access, clock, listeners: Mutex::default(), clusters: Mutex::default() };
+        let (listeners, hearers) = (Mutex::default(), Mutex::default());
+        let inner = Inner { access, clock, listeners, hearers, clusters: Mutex::default() };
         Self { inner: Arc::new(inner) }
     }
 
     /// Calls a function for every change of a Node from now on.
     pub fn on_change(&self, listener: OnNode) {
         self.inner.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(listener);
+    }
+
+    /// Calls a function whenever a workload cluster begins to answer, or stops, from now on.
+    pub fn on_answer(&self, hearer: OnAnswer) {
+        self.inner.hearers.lock().unwrap_or_else(PoisonError::into_inner).push(hearer);
+    }
+
+    /// Whether a workload cluster answers.
+    ///
+    /// # Errors
+    ///
+    /// If it does not.
+    pub async fn answers(&self, cluster: &ObjectKey) -> Result<(), Silence> {
+        self.read(cluster, |_| ()).await
     }
 
     /// The Node with an identity.
@@ -167,6 +186,13 @@ impl Inner {
         self.clusters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn tell_answer(&self, cluster: &ObjectKey) {
+        let hearers = self.hearers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for hearer in hearers {
+            hearer(cluster);
+        }
+    }
+
     fn tell(&self, cluster: &ObjectKey, before: Option<&Node>, after: Option<&Node>) {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for listener in listeners {
@@ -180,8 +206,10 @@ impl Watched {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fail(&self, why: NoAnswer, now: Timestamp) {
+    /// Notes that the cluster does not answer; true if that is news.
+    fn fail(&self, why: NoAnswer, now: Timestamp) -> bool {
         let mut state = self.state();
+        let is_news = !matches!(state.answer, Some(Err(_)));
         let since = match &state.answer {
             Some(Err(silence)) => silence.since,
             _ => now,
@@ -189,6 +217,7 @@ impl Watched {
         state.answer = Some(Err(Silence { why, since }));
         drop(state);
         self.attempted.notify_waiters();
+        is_news
     }
 
     fn put(&self, node: Node) -> Option<Arc<Node>> {
@@ -228,7 +257,9 @@ async fn keep(inner: Weak<Inner>, watched: Weak<Watched>, cluster: ObjectKey) {
                 follow(&nodes, version, &cluster).await;
             }
             Err(why) => {
-                watched.fail(why, inner.clock.now());
+                if watched.fail(why, inner.clock.now()) {
+                    inner.tell_answer(&cluster);
+                }
                 if watched.state().asked.elapsed() > FORGET {
                     inner.clusters().remove(&cluster);
                     return;
@@ -260,6 +291,7 @@ async fn list(
     let version = found.metadata.resource_version;
     let version = version.ok_or_else(|| NoAnswer::Refused("the list has no resourceVersion".to_owned()))?;
     let mut changes = Vec::new();
+    let is_news;
     {
         let mut state = watched.state();
         let before = std::mem::take(&mut state.nodes);
@@ -275,9 +307,12 @@ async fn list(
         }
         let gone = before.iter().filter(|(name, _)| !state.nodes.contains_key(*name));
         changes.extend(gone.map(|(_, node)| (Some(Arc::clone(node)), None)));
-        state.answer = Some(Ok(()));
+        is_news = state.answer.replace(Ok(())) != Some(Ok(()));
     }
     watched.attempted.notify_waiters();
+    if is_news {
+        inner.tell_answer(cluster);
+    }
     for (before, after) in changes {
         if before.as_ref().map(|node| &node.metadata.resource_version)
             != after.as_ref().map(|node| &node.metadata.resource_version)

@@ -77,8 +77,7 @@ pub fn objects(resource: &ResourceRef, content: &Content) -> Result<Vec<Value>, 
             |why: String| NotApplied::Unreadable { resource: resource.clone(), key: key.clone(), why };
         let documents: Vec<Value> =
             serde_saphyr::from_multiple(text).map_err(|error| unreadable(error.to_string()))?;
-        // Between two separators there may be nothing at all.
-        for document in documents.into_iter().filter(|document| !document.is_null() && *document != "") {
+        for document in documents.into_iter().filter(|document| !document.is_null()) {
             match document["items"].as_array() {
                 Some(items) if document["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) => {
                     objects.extend(items.iter().cloned());
@@ -100,7 +99,7 @@ fn is_object(value: &Value) -> bool {
     has("/apiVersion") && has("/kind") && (has("/metadata/name") || has("/metadata/generateName"))
 }
 
-/// Namespaces and definitions come before what is in them or of them.
+/// Namespaces and CRDs come before what is in them or of them.
 fn precedence(object: &Value) -> u8 {
     match object["kind"].as_str() {
         Some("Namespace") => 0,

@@ -11,6 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use windlass_api::conditions::ConditionStatus;
 
+use crate::condition_order::place;
+
 /// What a controller found out about one aspect of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
@@ -82,8 +84,14 @@ pub fn set(
         Some(before) => *before = after,
         None => conditions.push(after),
     }
-    conditions.sort_by(|a, b| place(&a.type_).cmp(&place(&b.type_)));
+    sort(conditions);
     true
+}
+
+/// Brings conditions into the order in which Cluster API keeps them. Programs go through a list and stop at the first
+/// condition that tells them something, so the order is part of what is said.
+pub fn sort(conditions: &mut [Condition]) {
+    conditions.sort_by(|a, b| place(&a.type_).cmp(&place(&b.type_)));
 }
 
 /// Drops a condition that no longer applies; true if it was there.
@@ -324,19 +332,8 @@ fn named(kind: &str, mut names: Vec<&str>) -> String {
     text
 }
 
-/// Where a condition stands: what users read first, then by name, `Paused` last.
-fn place(type_: &str) -> (u8, &str) {
-    let rank = match type_ {
-        "Available" => 0,
-        "Ready" => 1,
-        "UpToDate" => 2,
-        "Paused" => 4,
-        _ => 3,
-    };
-    (rank, type_)
-}
-
-fn word(status: ConditionStatus) -> &'static str {
+/// A status as it is written.
+pub(crate) fn word(status: ConditionStatus) -> &'static str {
     match status {
         ConditionStatus::True => "True",
         ConditionStatus::False => "False",
@@ -386,7 +383,7 @@ mod tests {
         let backwards = conditions(types.iter().rev().map(|type_| Finding::yes(type_, "R")).collect());
         assert_eq!(forwards, backwards);
         let order: Vec<&str> = forwards.iter().map(|condition| condition.type_.as_str()).collect();
-        assert_eq!(order, ["Available", "Ready", "Deleting", "NodeHealthy", "Paused"]);
+        assert_eq!(order, ["Available", "Ready", "NodeHealthy", "Paused", "Deleting"]);
     }
 
     #[test]
@@ -417,17 +414,18 @@ mod tests {
         }
     }
 
+    const MACHINES_READY: Aggregate<'static> = Aggregate {
+        type_: "MachinesReady",
+        kind: "Machine",
+        of: "Ready",
+        polarity: Polarity::Positive,
+        reasons: REASONS,
+        none: "NoReplicas",
+    };
+
     #[test]
     fn an_aggregate_groups_objects_by_message_and_counts_the_rest() {
-        let over = Aggregate {
-            type_: "MachinesReady",
-            kind: "Machine",
-            of: "Ready",
-            polarity: Polarity::Positive,
-            reasons: REASONS,
-            none: "NoReplicas",
-        };
-        assert_eq!(aggregate(&over, &[]), Finding::yes("MachinesReady", "NoReplicas"));
+        assert_eq!(aggregate(&MACHINES_READY, &[]), Finding::yes("MachinesReady", "NoReplicas"));
 
         let (well, sick) = (
             conditions(vec![Finding::yes("Ready", "Ready")]),
@@ -438,26 +436,18 @@ mod tests {
             ["m5", "m4", "m3", "m2"].map(|name| Source { name, conditions: &sick }).to_vec();
         sources.push(Source { name: "m1", conditions: &well });
         sources.push(Source { name: "m6", conditions: &new });
-        let finding = aggregate(&over, &sources);
+        let finding = aggregate(&MACHINES_READY, &sources);
         assert_eq!(finding.status, ConditionStatus::False);
         assert_eq!(
             finding.message,
             "* Machines m2, m3, m4 and 1 more: Infra: no disk\n* Machine m6: Ready not yet reported"
         );
-        assert_eq!(aggregate(&over, &sources[4..5]), Finding::yes("MachinesReady", "Ready"));
-        assert_eq!(aggregate(&over, &sources[5..]).status, ConditionStatus::Unknown);
+        assert_eq!(aggregate(&MACHINES_READY, &sources[4..5]), Finding::yes("MachinesReady", "Ready"));
+        assert_eq!(aggregate(&MACHINES_READY, &sources[5..]).status, ConditionStatus::Unknown);
     }
 
     #[test]
     fn an_aggregate_stays_short_with_many_different_messages() {
-        let over = Aggregate {
-            type_: "MachinesReady",
-            kind: "Machine",
-            of: "Ready",
-            polarity: Polarity::Positive,
-            reasons: REASONS,
-            none: "NoReplicas",
-        };
         let all: Vec<(String, Vec<Condition>)> = (0..50)
             .map(|n| {
                 (format!("m{n}"), conditions(vec![Finding::no("Ready", "R").because(format!("disk {n}"))]))
@@ -465,7 +455,7 @@ mod tests {
             .collect();
         let sources: Vec<Source<'_>> =
             all.iter().map(|(name, conditions)| Source { name, conditions }).collect();
-        let finding = aggregate(&over, &sources);
+        let finding = aggregate(&MACHINES_READY, &sources);
         assert_eq!(finding.message.lines().count(), 5);
         assert!(finding.message.ends_with("* 46 more Machines with other messages"), "{}", finding.message);
     }

@@ -25,7 +25,7 @@ impl Contract {
     ///
     /// The value of a label lists API versions joined with underscores; the newest wins. The newer contract is
     /// preferred. Nothing if the definition names neither.
-    pub fn of_definition(labels: &BTreeMap<String, String>) -> Option<(Self, String)> {
+    pub fn of_crd(labels: &BTreeMap<String, String>) -> Option<(Self, String)> {
         [Self::V1Beta2, Self::V1Beta1].into_iter().find_map(|contract| {
             let versions = labels.get(contract.label())?.split('_').filter(|version| !version.is_empty());
             Some((contract, versions.max_by(|a, b| compare_api_versions(a, b))?.to_owned()))
@@ -400,7 +400,7 @@ mod tests {
         ];
         for (pairs, expected) in cases {
             let expected = expected.map(|(contract, version)| (contract, version.to_owned()));
-            assert_eq!(Contract::of_definition(&labels(&pairs)), expected, "{pairs:?}");
+            assert_eq!(Contract::of_crd(&labels(&pairs)), expected, "{pairs:?}");
         }
     }
 

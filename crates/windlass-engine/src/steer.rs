@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use kube_core::ResourceExt;
 use serde_json::{Map, Value, json};
 use windlass_api::cluster::{Cluster, TemplateMeta, Topology};
 use windlass_api::names::{
@@ -180,7 +181,7 @@ impl Change {
     ///
     /// When there is nothing to change.
     pub fn of(verb: &Verb, cluster: &Cluster) -> Result<Self, NoChange> {
-        let name = cluster.metadata.name.clone().unwrap_or_default();
+        let name = cluster.name_any();
         let Some(topology) = &cluster.spec.topology else { return Err(NoChange::NoTopology { name }) };
         let annotations = cluster.metadata.annotations.as_ref();
         let annotation = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);

@@ -8,7 +8,7 @@ use windlass_api::hooks::{
 };
 
 use crate::answer::Answer;
-use crate::cache::{ExpiringCache, ObjectKey, Question, ResponseKey};
+use crate::cache::{ExpiringCache, ObjectIdentity, Question, ResponseKey};
 use crate::client::HookClient;
 use crate::error::{CallError, CallFailure};
 use crate::registry::Registration;
@@ -132,7 +132,7 @@ pub struct GivenPlan {
 /// The whole Cluster is in the request, but its status changes all the time. What a plan may depend on is in
 /// its spec, and that is what the generation counts.
 fn plan_key(handler: &Registration, request: &GenerateUpgradePlanRequest) -> ResponseKey {
-    let ObjectKey { namespace, name, uid, .. } = ObjectKey::of(&request.cluster);
+    let ObjectIdentity { namespace, name, uid, .. } = ObjectIdentity::of(&request.cluster);
     let generation = request.cluster.generation().unwrap_or_default().to_string();
     let workers = request.from_workers_kubernetes_version.as_deref().unwrap_or_default();
     key(

@@ -14,6 +14,7 @@ use crate::cached_calls::ResponseCaches;
 use crate::call::{Caller, Target};
 use crate::discovery::DEFAULT_TIMEOUT;
 use crate::error::CallError;
+use crate::in_flight::InFlight;
 use crate::metrics::Metrics;
 use crate::namespaces::{Labels, NamespaceLabels};
 use crate::registry::{Registration, Registry};
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) responses: ResponseCaches,
     namespaces: Arc<dyn NamespaceLabels>,
     pace: Pace,
+    in_flight: InFlight,
 }
 
 impl HookClient {
@@ -210,7 +212,9 @@ impl HookClient {
         };
         // Neither settings nor bodies: both may hold secrets.
         let span = tracing::debug_span!("hook", hook = %H::HOOK, handler = %handler.name);
+        let turn = self.0.in_flight.turn(handler.name.extension_config()).await;
         let result = self.0.caller.call::<H>(target, &request).instrument(span.clone()).await;
+        drop(turn);
         let _entered = span.enter();
         match result {
             Ok(response) => {
@@ -305,6 +309,7 @@ impl HookClientBuilder {
         HookClient(Arc::new(Shared {
             responses: ResponseCaches::new(),
             pace: Pace::new(),
+            in_flight: InFlight::default(),
             caller: Caller { transport, metrics },
             registry,
             namespaces,

@@ -55,6 +55,7 @@ mod client;
 pub mod discovery;
 mod error;
 mod extensions;
+mod in_flight;
 pub mod metrics;
 mod namespaces;
 mod registry;

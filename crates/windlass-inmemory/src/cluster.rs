@@ -12,7 +12,8 @@ use crate::provider::{
 };
 use crate::workload::{PORT, WorkloadClusters};
 
-const FINALIZER: &str = "devcluster.infrastructure.cluster.x-k8s.io";
+/// Finalizer of what it provides: gone with the infrastructure.
+pub const FINALIZER: &str = "devcluster.infrastructure.cluster.x-k8s.io";
 
 /// Reconciles DevClusters.
 pub(crate) struct DevClusters {

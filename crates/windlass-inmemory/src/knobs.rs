@@ -18,6 +18,12 @@ pub const DRAIN_NEVER_ENDS_ANNOTATION: &str = "inmemory.infrastructure.cluster.x
 /// Versions, joined with commas, of which there is no machine image.
 pub const MISSING_IMAGES_ANNOTATION: &str = "inmemory.infrastructure.cluster.x-k8s.io/missing-images";
 
+/// Knobs of the groups of a cluster, on its DevCluster: JSON with the annotations above and their values, by the groups of
+/// [`group_of`](crate::group_of).
+pub const GROUP_KNOBS_ANNOTATION: &str = "inmemory.infrastructure.cluster.x-k8s.io/group-knobs";
+/// The name of the Node of a machine, where it is not that of the machine.
+pub const NODE_NAME_ANNOTATION: &str = "inmemory.infrastructure.cluster.x-k8s.io/node-name";
+
 /// What goes wrong with a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Knobs {
@@ -32,9 +38,18 @@ pub struct Knobs {
 }
 
 impl Knobs {
-    /// Reads the knobs of a machine: its own, and those of its DevCluster where it has none.
-    pub fn of(machine: &BTreeMap<String, String>, cluster: &BTreeMap<String, String>) -> Self {
-        let get = |key: &str| machine.get(key).or_else(|| cluster.get(key));
+    /// Reads the knobs of a machine: its own, where it has none those of its group, and where that has none those of its
+    /// DevCluster.
+    pub fn of(
+        machine: &BTreeMap<String, String>,
+        group: Option<&str>,
+        cluster: &BTreeMap<String, String>,
+    ) -> Self {
+        let groups = cluster.get(GROUP_KNOBS_ANNOTATION);
+        let mut groups: BTreeMap<String, BTreeMap<String, String>> =
+            groups.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let of_group = group.and_then(|group| groups.remove(group)).unwrap_or_default();
+        let get = |key: &str| machine.get(key).or_else(|| of_group.get(key)).or_else(|| cluster.get(key));
         let images = get(MISSING_IMAGES_ANNOTATION).map(String::as_str).unwrap_or_default();
         Self {
             fail_provisioning: get(FAIL_PROVISIONING_ANNOTATION)
@@ -72,10 +87,10 @@ mod tests {
         let cluster =
             annotations(&[(MISSING_IMAGES_ANNOTATION, "v1.31.0, v1.32.0"), (NEVER_READY_ANNOTATION, "x")]);
         let machine = annotations(&[(MISSING_IMAGES_ANNOTATION, "v1.33.0")]);
-        let own = Knobs::of(&machine, &cluster);
+        let own = Knobs::of(&machine, None, &cluster);
         assert_eq!(own.provisioning_failure("v1.32.0"), None);
         assert_eq!(own.never_ready.as_deref(), Some("x"));
-        let inherited = Knobs::of(&annotations(&[]), &cluster);
+        let inherited = Knobs::of(&annotations(&[]), None, &cluster);
         assert_eq!(
             inherited.provisioning_failure("v1.32.0").map(|(reason, _)| reason),
             Some("ImageNotFound")
@@ -84,8 +99,19 @@ mod tests {
     }
 
     #[test]
+    fn a_group_overrides_its_cluster_and_no_other_group() {
+        let of_web = format!("{{\"web\": {{\"{NEVER_READY_ANNOTATION}\": \"of the group\"}}}}");
+        let cluster = annotations(&[(NEVER_READY_ANNOTATION, "of all"), (GROUP_KNOBS_ANNOTATION, &of_web)]);
+        let reason =
+            |machine: &[(&str, &str)], group| Knobs::of(&annotations(machine), group, &cluster).never_ready;
+        assert_eq!(reason(&[], Some("web")).as_deref(), Some("of the group"));
+        assert_eq!(reason(&[], Some("db")).as_deref(), Some("of all"));
+        assert_eq!(reason(&[(NEVER_READY_ANNOTATION, "its own")], Some("web")).as_deref(), Some("its own"));
+    }
+
+    #[test]
     fn a_failure_without_a_reason_gets_one() {
-        let knobs = Knobs::of(&annotations(&[(FAIL_PROVISIONING_ANNOTATION, "")]), &BTreeMap::new());
+        let knobs = Knobs::of(&annotations(&[(FAIL_PROVISIONING_ANNOTATION, "")]), None, &BTreeMap::new());
         let failure = knobs.provisioning_failure("v1.30.0");
         assert_eq!(failure, Some(("ProvisioningFailed", "out of capacity".to_owned())));
     }

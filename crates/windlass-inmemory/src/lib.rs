@@ -18,6 +18,7 @@
 
 mod bootstrap;
 mod cluster;
+mod durations;
 pub mod knobs;
 mod machine;
 mod pool;
@@ -25,6 +26,10 @@ mod provider;
 mod startup;
 mod workload;
 
+pub use cluster::FINALIZER as CLUSTER_FINALIZER;
+pub use durations::{DURATIONS_ANNOTATION, Durations, EVERY_GROUP, group_of};
+pub use machine::FINALIZER as MACHINE_FINALIZER;
+pub use pool::{FINALIZER as POOL_FINALIZER, INSTANCES_ANNOTATION, Instance, Instances};
 pub use provider::{DevError, Provider};
 pub use startup::{Draw, Part, Startup};
 pub use workload::{

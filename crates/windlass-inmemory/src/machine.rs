@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -16,15 +17,17 @@ use windlass_engine::machine_set::is_updating;
 use windlass_engine::pause::Pause;
 use windlass_runtime::{Context, GroupKind, Manager, ObjectKey, Outcome, Reconciler};
 
-use crate::knobs::{KUBELET_VERSION_ANNOTATION, Knobs, MACHINE_VERSION_ANNOTATION};
+use crate::durations::{Durations, group_of};
+use crate::knobs::{KUBELET_VERSION_ANNOTATION, Knobs, MACHINE_VERSION_ANNOTATION, NODE_NAME_ANNOTATION};
 use crate::provider::{
-    DevError, FIELD_MANAGER, Hold, Home, World, add_finalizer, at, cluster_name, concerned,
+    DevError, FIELD_MANAGER, Hold, Home, World, add_finalizer, cluster_name, concerned,
     concerned_by_infrastructure, dev_machine_of, remove_finalizer, status_intent,
 };
 use crate::startup::{Draw, Part, Startup};
 use crate::workload::{Kubelet, WorkloadCluster, address};
 
-const FINALIZER: &str = "devmachine.infrastructure.cluster.x-k8s.io";
+/// Finalizer of what it provides: gone with the infrastructure.
+pub const FINALIZER: &str = "devmachine.infrastructure.cluster.x-k8s.io";
 
 /// Reconciles DevMachines.
 pub(crate) struct DevMachines {
@@ -73,7 +76,14 @@ impl Reconciler for DevMachines {
         }
         if dev_machine.metadata.deletion_timestamp.is_some() {
             if let Some(workload) = self.world.workload_to_leave(&key.namespace, &cluster).await? {
-                workload.remove_machine(&key.name).await?;
+                let durations = Durations::of(&home.map(|home| home.annotations()).unwrap_or_default());
+                let draw = Draw { seed: self.world.seed, namespace: &key.namespace, name: &key.name };
+                let takes = durations.delete(group_of(dev_machine.labels()).as_deref(), draw);
+                let begun = dev_machine.metadata.deletion_timestamp.as_ref().map(|time| time.0);
+                if let Some(left) = time_left(begun, takes, context.now()) {
+                    return Ok(Outcome::after(left));
+                }
+                workload.remove_machine(&node_name(dev_machine)).await?;
             }
             self.done().remove(key);
             return Ok(remove_finalizer(context, dev_machine, FINALIZER).await?);
@@ -128,6 +138,13 @@ impl DevMachines {
     fn startup(&self, scope: &Scope<'_>, began: Timestamp) -> Startup {
         let key = ObjectKey::of(scope.dev_machine);
         let draw = Draw { seed: self.world.seed, namespace: &key.namespace, name: &key.name };
+        if scope.dev_machine.spec.backend.in_memory.is_none() {
+            let durations = Durations::of(&scope.home.annotations());
+            let group = group_of(scope.machine.labels());
+            if let Some(time) = durations.create(group.as_deref(), draw) {
+                return Startup::taking(time, scope.control_plane(), began);
+            }
+        }
         Startup::of(scope.spec, scope.control_plane(), began, draw)
     }
 
@@ -142,7 +159,8 @@ impl DevMachines {
                 if let Some(hold) = home.hold(control_plane, data) {
                     return self.hold(context, dev_machine, hold).await;
                 }
-                let knobs = Knobs::of(dev_machine.annotations(), &home.annotations());
+                let group = group_of(machine.labels());
+                let knobs = Knobs::of(dev_machine.annotations(), group.as_deref(), &home.annotations());
                 if let Some((reason, why)) = knobs.provisioning_failure(&machine.spec.version) {
                     let failed = Finding::no(Part::Vm.condition(), reason).because(why);
                     self.say(context, dev_machine, control_plane, vec![failed], status).await?;
@@ -157,18 +175,20 @@ impl DevMachines {
         let startup = self.startup(&scope, began);
 
         if startup.has(Part::Vm, now) {
-            let provider_id = format!("in-memory://{name}");
-            if dev_machine.spec.provider_id != provider_id {
-                let patch = json!({"spec": {"providerID": provider_id}});
+            // A machine that has an identity keeps it.
+            if dev_machine.spec.provider_id.is_empty() {
+                let patch = json!({"spec": {"providerID": format!("in-memory://{name}")}});
                 context.writer::<DevMachine>().patch(dev_machine, patch).await?;
                 // The rest follows when the caches show it.
                 return Ok(Outcome::done());
             }
             status.initialization = DevInitializationStatus { provisioned: Some(true) };
             status.failure_domain = machine.spec.failure_domain.clone();
-            let ip = MachineAddress { type_: MachineAddressType::InternalIp, address: address(&name) };
-            let host = MachineAddress { type_: MachineAddressType::Hostname, address: name.clone() };
-            status.addresses = vec![ip, host];
+            if status.addresses.is_empty() {
+                let ip = MachineAddress { type_: MachineAddressType::InternalIp, address: address(&name) };
+                let host = MachineAddress { type_: MachineAddressType::Hostname, address: name.clone() };
+                status.addresses = vec![ip, host];
+            }
         }
         if startup.has(Part::Node, now) {
             let wanted = &machine.spec.version;
@@ -194,7 +214,7 @@ impl DevMachines {
             }
         });
         self.say(context, dev_machine, control_plane, findings.collect(), status).await?;
-        Ok(at(startup.next(now), now))
+        Ok(Outcome::at(startup.next(now), now))
     }
 
     /// Puts what has started into the workload cluster.
@@ -207,10 +227,11 @@ impl DevMachines {
     ) -> Result<(), DevError> {
         let Scope { dev_machine, machine, home, .. } = scope;
         let Some(dev_cluster) = &home.dev_cluster else { return Ok(()) };
-        let knobs = Knobs::of(dev_machine.annotations(), &home.annotations());
+        let group = group_of(machine.labels());
+        let knobs = Knobs::of(dev_machine.annotations(), group.as_deref(), &home.annotations());
         let wanted = Done {
             kubelet: Kubelet {
-                name: dev_machine.name_any(),
+                name: node_name(dev_machine),
                 provider_id: dev_machine.spec.provider_id.clone(),
                 version: version.to_owned(),
                 control_plane: scope.control_plane(),
@@ -293,6 +314,17 @@ impl DevMachines {
     fn done(&self) -> std::sync::MutexGuard<'_, BTreeMap<ObjectKey, Done>> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The name of the Node of a machine.
+pub(crate) fn node_name(dev_machine: &DevMachine) -> String {
+    dev_machine.annotations().get(NODE_NAME_ANNOTATION).cloned().unwrap_or_else(|| dev_machine.name_any())
+}
+
+/// How much is left of what takes a time, if anything.
+fn time_left(begun: Option<Timestamp>, takes: Option<Duration>, now: Timestamp) -> Option<Duration> {
+    let passed = Duration::try_from(now.duration_since(begun?)).unwrap_or_default();
+    takes?.checked_sub(passed).filter(|left| !left.is_zero())
 }
 
 /// When a machine began to start.

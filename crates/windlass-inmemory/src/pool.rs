@@ -17,17 +17,19 @@ use windlass_engine::machine_set::batch;
 use windlass_engine::pause::Pause;
 use windlass_runtime::{Context, GroupKind, Manager, ObjectKey, Outcome, Reconciler};
 
+use crate::durations::{Durations, group_of};
 use crate::knobs::Knobs;
 use crate::provider::{
-    DevError, FIELD_MANAGER, Hold, Home, World, add_finalizer, at, cluster_name, concerned,
+    DevError, FIELD_MANAGER, Hold, Home, World, add_finalizer, cluster_name, concerned,
     concerned_by_infrastructure, remove_finalizer, status_intent,
 };
 use crate::startup::{Draw, Part, Startup};
 use crate::workload::{Kubelet, address, hash};
 
-const FINALIZER: &str = "devmachinepool.infrastructure.cluster.x-k8s.io";
-/// What the instances of a pool are: all that is needed to build them anew.
-const INSTANCES_ANNOTATION: &str = "inmemory.infrastructure.cluster.x-k8s.io/instances";
+/// Finalizer of what it provides: gone with the infrastructure.
+pub const FINALIZER: &str = "devmachinepool.infrastructure.cluster.x-k8s.io";
+/// What the instances of a pool are: all that is needed to build them anew. The value is [`Instances`] as JSON.
+pub const INSTANCES_ANNOTATION: &str = "inmemory.infrastructure.cluster.x-k8s.io/instances";
 
 /// Reconciles DevMachinePools.
 pub(crate) struct DevMachinePools {
@@ -38,17 +40,31 @@ pub(crate) struct DevMachinePools {
 
 /// The instances of a pool, as written down.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Record {
+pub struct Instances {
     /// Number of the next instance. Names are never used twice.
-    next: u64,
-    instances: Vec<Instance>,
+    pub next: u64,
+    /// Those that there are.
+    pub instances: Vec<Instance>,
 }
 
+/// An instance of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Instance {
-    name: String,
-    version: String,
-    started: Timestamp,
+pub struct Instance {
+    /// Its name, which is that of its Node.
+    pub name: String,
+    /// The version that it runs.
+    pub version: String,
+    /// When it began to start.
+    pub started: Timestamp,
+    /// Its identity, where it is not the one that it gets from its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+}
+
+impl Instance {
+    fn identity(&self) -> String {
+        self.provider_id.clone().unwrap_or_else(|| provider_id(&self.name))
+    }
 }
 
 /// What a pool should be.
@@ -58,7 +74,7 @@ struct Wanted<'a> {
     prefix: &'a str,
 }
 
-impl Record {
+impl Instances {
     /// One step closer to what is wanted: the right number first, a batch at a time, then one outdated instance at a time
     /// is replaced, and only while all others run.
     fn step(&self, wanted: &Wanted<'_>, runs: impl Fn(&Instance) -> bool, now: Timestamp) -> Self {
@@ -81,7 +97,12 @@ impl Record {
         while record.instances.len() < wanted.replicas.min(most) {
             let name = instance_name(wanted.prefix, record.next);
             record.next += 1;
-            record.instances.push(Instance { name, version: wanted.version.to_owned(), started: now });
+            record.instances.push(Instance {
+                name,
+                version: wanted.version.to_owned(),
+                started: now,
+                provider_id: None,
+            });
         }
         record
     }
@@ -126,7 +147,8 @@ impl Reconciler for DevMachinePools {
         if Pause::of(&dev_pool.metadata, home.as_ref().map(|home| home.cluster.as_ref())).is_some() {
             // Instances of a pool that is paused run on. After a restart of the process they have to be put back.
             if let Some(home) = &home {
-                let knobs = Knobs::of(dev_pool.annotations(), &home.annotations());
+                let group = group_of(dev_pool.labels());
+                let knobs = Knobs::of(dev_pool.annotations(), group.as_deref(), &home.annotations());
                 let ready: BTreeSet<&String> = dev_pool
                     .status
                     .instances
@@ -178,9 +200,16 @@ impl DevMachinePools {
             return Ok(Outcome::done());
         }
         let (key, now) = (ObjectKey::of(dev_pool), context.now());
-        let knobs = Knobs::of(dev_pool.annotations(), &home.annotations());
+        let group = group_of(dev_pool.labels());
+        let knobs = Knobs::of(dev_pool.annotations(), group.as_deref(), &home.annotations());
+        let durations = Durations::of(&home.annotations());
         let startup = |instance: &Instance| {
             let draw = Draw { seed: self.world.seed, namespace: &key.namespace, name: &instance.name };
+            if !dev_pool.spec.has_in_memory()
+                && let Some(time) = durations.create(group_of(pool.labels()).as_deref(), draw)
+            {
+                return Startup::taking(time, false, instance.started);
+            }
             Startup::of(spec, false, instance.started, draw)
         };
         // Instances of a version without an image are started and never come up.
@@ -189,7 +218,8 @@ impl DevMachinePools {
         };
         let before = record(dev_pool);
         let wanted = Wanted {
-            replicas: usize::try_from(pool.spec.replicas.unwrap_or(1)).unwrap_or_default(),
+            replicas: usize::try_from(pool.replicas().or(pool.status.replicas).unwrap_or(1))
+                .unwrap_or_default(),
             version: &template.version,
             prefix: &key.name,
         };
@@ -208,12 +238,8 @@ impl DevMachinePools {
             context.writer::<DevMachinePool>().patch(dev_pool, patch).await?;
             return Ok(Outcome::done());
         }
-        let ids: Vec<String> = after
-            .instances
-            .iter()
-            .filter(|instance| runs(instance))
-            .map(|instance| provider_id(&instance.name))
-            .collect();
+        let ids: Vec<String> =
+            after.instances.iter().filter(|instance| runs(instance)).map(Instance::identity).collect();
         self.build(&key, home, &knobs, after.instances.iter().filter(|instance| runs(instance))).await?;
         if dev_pool.spec.provider_id_list != ids {
             let patch = json!({"spec": {"providerIDList": ids}});
@@ -250,7 +276,7 @@ impl DevMachinePools {
         };
         say(context, dev_pool, finding, status).await?;
         let next = after.instances.iter().filter_map(|instance| startup(instance).next(now)).min();
-        Ok(at(next, now))
+        Ok(Outcome::at(next, now))
     }
 
     async fn build<'a>(
@@ -266,7 +292,7 @@ impl DevMachinePools {
         for instance in running {
             let kubelet = Kubelet {
                 name: instance.name.clone(),
-                provider_id: provider_id(&instance.name),
+                provider_id: instance.identity(),
                 version: instance.version.clone(),
                 control_plane: false,
                 failure_domain: String::new(),
@@ -297,7 +323,7 @@ async fn say(
     Ok(())
 }
 
-fn record(dev_pool: &DevMachinePool) -> Record {
+fn record(dev_pool: &DevMachinePool) -> Instances {
     let text = dev_pool.annotations().get(INSTANCES_ANNOTATION);
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
@@ -324,7 +350,7 @@ fn instance_status(instance: &Instance, runs: bool) -> DevMachinePoolInstanceSta
     DevMachinePoolInstanceStatus {
         instance_name: instance.name.clone(),
         version: instance.version.clone(),
-        provider_id: provider_id(&instance.name),
+        provider_id: instance.identity(),
         ready: Some(runs),
         addresses: vec![ip],
     }
@@ -355,7 +381,7 @@ mod tests {
     #[test]
     fn a_pool_is_replaced_one_instance_at_a_time() {
         let wanted = |version| Wanted { replicas: 3, version, prefix: "p" };
-        let mut record = Record::default().step(&wanted("v1"), |_| true, at(0));
+        let mut record = Instances::default().step(&wanted("v1"), |_| true, at(0));
         let names: Vec<&str> = record.instances.iter().map(|instance| instance.name.as_str()).collect();
         assert_eq!(names, ["p-0", "p-1", "p-2"]);
         for second in 1..=3 {
@@ -380,7 +406,7 @@ mod tests {
     #[test]
     fn a_pool_grows_in_batches_and_shrinks_at_once() {
         let of = |replicas| Wanted { replicas, version: "v1", prefix: "p" };
-        let mut record = Record::default();
+        let mut record = Instances::default();
         let mut sizes = Vec::new();
         for second in 0..4 {
             record = record.step(&of(5000), |_| false, at(second));
@@ -394,7 +420,7 @@ mod tests {
     fn outdated_instances_go_first_when_a_pool_shrinks() {
         let of = |replicas, version| Wanted { replicas, version, prefix: "p" };
         let record =
-            Record::default().step(&of(2, "v1"), |_| true, at(0)).step(&of(2, "v2"), |_| true, at(1));
+            Instances::default().step(&of(2, "v1"), |_| true, at(0)).step(&of(2, "v2"), |_| true, at(1));
         let shrunk = record.step(&of(1, "v2"), |_| false, at(2));
         assert_eq!(shrunk.instances[0].version, "v2");
         assert!(record.step(&of(0, "v2"), |_| true, at(3)).instances.is_empty());

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
-use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, Machine, MachinePool};
@@ -17,7 +15,7 @@ use windlass_runtime::{Cache, Context, Incomplete, Kind, Manager, ObjectKey, Out
 
 use crate::bootstrap::KubeadmConfigs;
 use crate::cluster::DevClusters;
-use crate::machine::DevMachines;
+use crate::machine::{DevMachines, node_name};
 use crate::pool::DevMachinePools;
 use crate::startup::Part;
 use crate::workload::{WorkloadCluster, WorkloadClusters, WorkloadError};
@@ -37,6 +35,11 @@ impl Provider {
     /// seed.
     pub fn new(clock: Clock, seed: u64) -> Self {
         Self { workloads: WorkloadClusters::new(clock, seed), seed }
+    }
+
+    /// The same in a process that must not reach any cluster outside of it, as simulations must not.
+    pub fn isolated(clock: Clock, seed: u64) -> Self {
+        Self { workloads: WorkloadClusters::isolated(clock, seed), seed }
     }
 
     /// The workload clusters.
@@ -120,7 +123,7 @@ impl World {
         let machines = self.dev_machines.labelled(&namespace, &labels).into_iter();
         let machines = machines
             .filter(|machine| condition::is_true(&machine.status.conditions, Part::Node.condition()))
-            .map(|machine| machine.name_any());
+            .map(|machine| node_name(&machine));
         let pools = self.dev_pools.labelled(&namespace, &labels);
         let instances = pools.iter().flat_map(|pool| &pool.status.instances);
         let instances = instances.filter(|instance| instance.ready == Some(true));
@@ -250,14 +253,6 @@ pub(crate) fn status_intent<K: Resource>(object: &K, status: impl serde::Seriali
         "metadata": {"name": object.name_any(), "namespace": object.namespace(), "uid": object.uid()},
         "status": status,
     })
-}
-
-/// To be called again at a time.
-pub(crate) fn at(time: Option<Timestamp>, now: Timestamp) -> Outcome {
-    match time {
-        None => Outcome::done(),
-        Some(time) => Outcome::after(Duration::try_from(time.duration_since(now)).unwrap_or_default()),
-    }
 }
 
 /// The machines of a Cluster, when something changed in it that they wait for.

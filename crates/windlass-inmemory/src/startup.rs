@@ -74,6 +74,13 @@ impl Startup {
         Self { times: times.collect() }
     }
 
+    /// A machine of which all parts have started after a time.
+    pub fn taking(time: Duration, control_plane: bool, began: Timestamp) -> Self {
+        let time = SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX);
+        let at = began.checked_add(time).unwrap_or(Timestamp::MAX);
+        Self { times: Part::of_machine(control_plane).map(|part| (part, at)).collect() }
+    }
+
     /// Whether a part has started.
     pub fn has(&self, part: Part, now: Timestamp) -> bool {
         self.times.iter().any(|(of, at)| *of == part && *at <= now)
@@ -97,6 +104,15 @@ pub struct Draw<'a> {
 }
 
 impl Draw<'_> {
+    /// One of several values, the same whenever the same machine draws for the same purpose.
+    pub(crate) fn one_of<'v, T>(self, values: &'v [T], purpose: &str) -> Option<&'v T> {
+        if values.is_empty() {
+            return None;
+        }
+        let seed = mix(self.seed, &[self.namespace, self.name, purpose], 0);
+        values.get(Generator::with_seed(seed).usize(..values.len()))
+    }
+
     /// Duration × (1 + U[0, jitter)).
     fn wait(self, part: Part, section: &InMemoryPart) -> Duration {
         let provisioning = &section.provisioning;

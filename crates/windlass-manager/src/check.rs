@@ -15,7 +15,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_engine::contract::compare_api_versions;
 use windlass_engine::features::Features;
+
 use windlass_engine::readiness::{CalledService, Finding, Level, Management, Objects};
+use windlass_engine::topology::TAKE_OVER_REFUSED;
 use windlass_hooks::HookClient;
 use windlass_hooks::transport::{InProcess, boxed};
 use windlass_runtime::{Manager, Options, describe_error};
@@ -173,23 +175,35 @@ pub async fn would_write(client: Client, controllers: &Selection) -> Result<Vec<
         what: "what would be written".to_owned(),
         why: format!("the controllers did not come to rest within {} s", REST.as_secs()),
     })?;
-    let mut writes = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
-    writes.retain(|write| !write.path.ends_with("/status"));
-    Ok(writes)
+    let writes = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(writes
+        .into_iter()
+        .filter(|write| !write.path.ends_with("/status") || refusal(write).is_some())
+        .collect())
 }
 
-/// Machines, and what machines are made from, that would come or go: a take-over must not lead to that.
+/// What a Cluster would say about a take-over that is refused.
+fn refusal(write: &WouldWrite) -> Option<&str> {
+    let conditions = write.body["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["reason"] == TAKE_OVER_REFUSED)?["message"].as_str()
+}
+
+/// Machines, and what machines are made from, that would come or go: a take-over must not lead to that. And what Windlass would
+/// not write, because fields would be lost.
 pub fn write_findings(writes: &[WouldWrite]) -> Vec<Finding> {
-    writes
-        .iter()
-        .filter(|write| write.verb == "delete" || write.is_new)
-        .filter_map(|write| {
-            let (plural, name) = kind_and_name(write)?;
-            let what = format!("Windlass would {} it: machines would be replaced by taking over", write.verb);
-            let remedy = "windlass run --dry-run shows the whole object".to_owned();
-            Some(Finding { level: Level::Blocks, about: format!("{plural} {name}"), what, remedy })
-        })
-        .collect()
+    let refused = writes.iter().filter_map(|write| {
+        let name = write.path.trim_end_matches("/status").rsplit('/').next()?;
+        let (what, remedy) = refusal(write)?.split_once(". ")?;
+        let (about, what, remedy) = (format!("Cluster {name}"), what.to_owned(), remedy.to_owned());
+        Some(Finding { level: Level::Blocks, about, what, remedy })
+    });
+    let replaced = writes.iter().filter(|write| write.verb == "delete" || write.is_new).filter_map(|write| {
+        let (plural, name) = kind_and_name(write)?;
+        let what = format!("Windlass would {} it: machines would be replaced by taking over", write.verb);
+        let remedy = "windlass run --dry-run shows the whole object".to_owned();
+        Some(Finding { level: Level::Blocks, about: format!("{plural} {name}"), what, remedy })
+    });
+    refused.chain(replaced).collect()
 }
 
 /// Plural and name of an object whose coming or going means that machines are replaced.
@@ -225,6 +239,16 @@ mod tests {
             write("create", "secrets", true),
             write("patch", "clusters/c", false),
         ];
+        let refused = WouldWrite {
+            body: json!({"status": {"conditions": [{"type": "TopologyReconciled", "reason": TAKE_OVER_REFUSED,
+                "message": "taking over X would remove f: nothing is written. Add it"}]}}),
+            ..write("apply", "clusters/refused/status", false)
+        };
+        let found = write_findings(&[refused]);
+        assert_eq!(found[0].about, "Cluster refused");
+        assert_eq!(found[0].remedy, "Add it");
+        assert_eq!(found[0].level, Level::Blocks);
+
         let found: Vec<String> = write_findings(&writes).into_iter().map(|finding| finding.about).collect();
         let expected = [
             "machinesets surprise",

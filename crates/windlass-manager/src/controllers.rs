@@ -68,20 +68,20 @@ impl Plane {
             in_place = InPlaceExtensions::of(extensions.clone());
             if selection.has(Controller::Topology) {
                 let (hooks, externals) = (self.hooks.clone(), externals.clone());
-                topology::register(manager, hooks, externals, extensions, self.features);
+                topology::register(manager, hooks, externals, extensions, self.features, Some(nodes.clone()));
             }
         }
         if selection.has(Controller::Cluster) {
-            Clusters::register(manager, externals.clone(), true);
+            Clusters::register(manager, externals.clone(), nodes.clone(), true);
         }
         if selection.has(Controller::MachineDeployment) {
             machine_deployment::register(manager, &externals, &in_place);
         }
         if selection.has(Controller::MachineSet) {
-            machine_set::register(manager, &externals);
+            machine_set::register(manager, &externals, self.features);
         }
         if selection.has(Controller::MachinePool) {
-            MachinePools::register(manager, externals.clone(), nodes.clone());
+            MachinePools::register(manager, externals.clone(), nodes.clone(), Arc::clone(&access));
         }
         if selection.has(Controller::MachineHealthCheck) {
             HealthChecks::register(manager, nodes.clone());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use windlass_apiserver::{ConvertFn, Options, definition_labels};
+use windlass_apiserver::{ConvertFn, Options, crd_labels};
 use windlass_controllers::external::plural;
 use windlass_conversion::{convert, kinds};
 use windlass_engine::contract::Contract;
@@ -15,8 +15,8 @@ pub fn convert_in_process(options: Options, store: &Store) -> Options {
     let store = store.clone();
     let function: ConvertFn = Arc::new(move |object: &mut Value, _from: &str, to: &str| {
         let contracts = |group: &str, kind: &str| {
-            let labels = definition_labels(&store, &format!("{}.{group}", plural(kind)))?;
-            Contract::of_definition(&labels).map(|(_, version)| version)
+            let labels = crd_labels(&store, &format!("{}.{group}", plural(kind)))?;
+            Contract::of_crd(&labels).map(|(_, version)| version)
         };
         *object = convert(object.take(), to, &contracts).map_err(|error| error.to_string())?;
         Ok(())

@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{Api, ObjectMeta, PostParams};
 use kube::{Client, ResourceExt};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, sleep};
 use windlass_runtime::describe_error;
 
@@ -30,6 +30,8 @@ pub struct LeaderOptions {
     pub renew_deadline: Duration,
     /// How often it is renewed, or tried.
     pub retry: Duration,
+    /// How long it is kept when this process ends, for the next one of the same identity; left out, it is given back at once.
+    pub kept_at_the_end: Option<Duration>,
 }
 
 impl LeaderOptions {
@@ -42,6 +44,23 @@ impl LeaderOptions {
             lease: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry: Duration::from_secs(2),
+            kept_at_the_end: None,
+        }
+    }
+
+    /// The Lease of another program, for the time that this Lease is held.
+    ///
+    /// The processes that elect a leader by this Lease hold the other one under one identity, the name of this Lease: the next
+    /// leader goes on with it at once, and the other program, which waits for it too, does not get it in between. For the same
+    /// reason others must wait longer for it than for this Lease, and it is kept for a while when the leader ends.
+    pub fn beside(&self, namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: format!("{}/{}", self.namespace, self.name),
+            lease: self.lease * 4,
+            kept_at_the_end: Some(self.lease),
+            ..self.clone()
         }
     }
 }
@@ -51,6 +70,8 @@ impl LeaderOptions {
 struct Seen {
     holder: String,
     renewed: Option<Timestamp>,
+    /// After how long without a renewal it may be taken, if it says so.
+    lease: Option<Duration>,
     /// When we saw it so first. The clocks of others are not compared with ours.
     since: Instant,
 }
@@ -83,7 +104,11 @@ fn decide(seen: Option<&Seen>, identity: &str, lease: Duration, now: Instant) ->
     match seen {
         None => Action::Create,
         Some(seen) if seen.holder == identity => Action::Renew,
-        Some(seen) if seen.holder.is_empty() || now.duration_since(seen.since) >= lease => Action::Take,
+        Some(seen)
+            if seen.holder.is_empty() || now.duration_since(seen.since) >= seen.lease.unwrap_or(lease) =>
+        {
+            Action::Take
+        }
         Some(_) => Action::Wait,
     }
 }
@@ -113,15 +138,31 @@ impl Standing {
 }
 
 /// Takes all of these Leases, says when it has them, and keeps them; returns when it cannot be sure of one any more.
+///
+/// The others are tried once the first is held: two processes that tried all of them at once could end up with one each, and
+/// wait for each other for ever.
 pub(crate) async fn hold_all(candidates: &mut [Candidate], has_all: &Notify) {
     let missing = AtomicUsize::new(candidates.len());
     if candidates.is_empty() {
         has_all.notify_one();
         return std::future::pending().await;
     }
-    let each = candidates.iter_mut().map(|candidate| {
-        Box::pin(async {
+    // A permit for each of the others, once they may be tried.
+    let turns = Semaphore::new(0);
+    let others = candidates.len() - 1;
+    let (turns, missing) = (&turns, &missing);
+    let each = candidates.iter_mut().enumerate().map(|(place, candidate)| {
+        Box::pin(async move {
+            // It is never closed.
+            if place > 0
+                && let Ok(turn) = turns.acquire().await
+            {
+                turn.forget();
+            }
             candidate.lead().await;
+            if place == 0 {
+                turns.add_permits(others);
+            }
             if missing.fetch_sub(1, Ordering::Relaxed) == 1 {
                 has_all.notify_one();
             }
@@ -201,14 +242,21 @@ impl Candidate {
         }
     }
 
-    /// Gives the Lease back, so that the next one need not wait.
+    /// Gives the Lease back, so that the next one need not wait, or waits no longer than it is kept.
     pub async fn resign(&mut self) {
         let Ok(mut lease) = self.api.get(&self.options.name).await else { return };
         if lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref())
             == Some(&self.options.identity)
         {
-            lease.spec =
-                Some(LeaseSpec { holder_identity: Some(String::new()), ..lease.spec.unwrap_or_default() });
+            let mut spec = lease.spec.unwrap_or_default();
+            match self.options.kept_at_the_end {
+                Some(time) => {
+                    spec.lease_duration_seconds = Some(seconds(time));
+                    spec.renew_time = Some(MicroTime(Timestamp::now()));
+                }
+                None => spec.holder_identity = Some(String::new()),
+            }
+            lease.spec = Some(spec);
             // If it does not arrive, the Lease runs out.
             let _ = self.api.replace(&self.options.name, &PostParams::default(), &lease).await;
         }
@@ -295,9 +343,11 @@ impl Candidate {
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.unwrap_or_default();
         let renewed = spec.renew_time.map(|time| time.0);
+        let lease_time = spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        let lease_time = lease_time.map(Duration::from_secs);
         if self.seen.as_ref().is_none_or(|seen| seen.holder != holder || seen.renewed != renewed) {
             tracing::debug!(lease = %lease.name_any(), %holder, "the lease has changed");
-            self.seen = Some(Seen { holder, renewed, since: Instant::now() });
+            self.seen = Some(Seen { holder, renewed, lease: lease_time, since: Instant::now() });
         }
     }
 
@@ -307,13 +357,17 @@ impl Candidate {
         let transitions = before.lease_transitions.unwrap_or_default();
         LeaseSpec {
             holder_identity: Some(self.options.identity.clone()),
-            lease_duration_seconds: Some(i32::try_from(self.options.lease.as_secs()).unwrap_or(i32::MAX)),
+            lease_duration_seconds: Some(seconds(self.options.lease)),
             acquire_time: if takes { Some(now.clone()) } else { before.acquire_time },
             renew_time: Some(now),
             lease_transitions: Some(transitions + i32::from(takes && before.holder_identity.is_some())),
             ..LeaseSpec::default()
         }
     }
+}
+
+fn seconds(time: Duration) -> i32 {
+    i32::try_from(time.as_secs()).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]
@@ -330,6 +384,7 @@ mod tests {
         let seen = |holder: &str, age: u64| Seen {
             holder: holder.to_owned(),
             renewed: None,
+            lease: (holder == "slow").then_some(Duration::from_mins(1)),
             since: now - Duration::from_secs(age),
         };
         for (seen, action) in [
@@ -338,6 +393,8 @@ mod tests {
             (Some(seen("", 0)), Action::Take),
             (Some(seen("you", 14)), Action::Wait),
             (Some(seen("you", 15)), Action::Take),
+            (Some(seen("slow", 59)), Action::Wait),
+            (Some(seen("slow", 60)), Action::Take),
         ] {
             assert_eq!(decide(seen.as_ref(), "me", lease, now), action, "{seen:?}");
         }
@@ -438,6 +495,78 @@ mod tests {
         );
         assert!(waited >= Duration::from_secs(70) && waited < Duration::from_secs(80), "{waited:?}");
         assert!(held >= Duration::from_secs(120) && held < Duration::from_secs(130), "{held:?}");
+    }
+
+    /// Two processes of ours, one after the other, and one of another program that waits for its Lease all the time.
+    async fn next_leader(resigns: bool) -> (Duration, Duration) {
+        let server = ApiServer::start(Store::in_memory(History::default()), Options::new()).await.unwrap();
+        let client = Client::new(server.service(), "default");
+        let candidates = |identity: &str| {
+            let own = LeaderOptions::new("default", "windlass", identity);
+            let theirs = own.beside("default", "theirs");
+            [Candidate::new(client.clone(), own), Candidate::new(client.clone(), theirs)]
+        };
+        let (mut first, mut second) = (candidates("first"), candidates("second"));
+        let mut upstream =
+            Candidate::new(client.clone(), LeaderOptions::new("default", "theirs", "upstream"));
+        let has_all = Notify::new();
+        let held = tokio::time::timeout(Duration::from_mins(1), hold_all(&mut first, &has_all)).await;
+        assert!(held.is_err(), "it has them until it ends");
+        if resigns {
+            for candidate in &mut first {
+                candidate.resign().await;
+            }
+        }
+        let begun = Instant::now();
+        let second_has_all = Notify::new();
+        // The second leads for ten minutes.
+        let until = async {
+            second_has_all.notified().await;
+            let waited = begun.elapsed();
+            tokio::time::sleep(Duration::from_mins(10)).await;
+            waited
+        };
+        let waited = tokio::select! {
+            () = upstream.lead() => panic!("after {:?} the other program acts", begun.elapsed()),
+            () = hold_all(&mut second, &second_has_all) => panic!("the second has lost a Lease"),
+            waited = until => waited,
+        };
+        for candidate in &mut second {
+            candidate.resign().await;
+        }
+        let begun = Instant::now();
+        upstream.lead().await;
+        (waited, begun.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_is_held_for_another_program_passes_from_one_of_our_processes_to_the_next() {
+        for (resigns, within) in [(false, 20), (true, 3)] {
+            let (waited, upstream) = next_leader(resigns).await;
+            assert!(waited < Duration::from_secs(within), "{resigns}: {waited:?}");
+            assert!(upstream <= Duration::from_secs(18), "{upstream:?}: the other program goes on soon");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_processes_never_end_up_with_a_lease_each() {
+        let server = ApiServer::start(Store::in_memory(History::default()), Options::new()).await.unwrap();
+        let client = Client::new(server.service(), "default");
+        // The order in which they ask is the opposite of the order in which they would have to.
+        let candidates = |identity: &str| {
+            let own = LeaderOptions::new("default", "windlass", identity);
+            let theirs = LeaderOptions::new("default", "theirs", identity);
+            [Candidate::new(client.clone(), own), Candidate::new(client.clone(), theirs)]
+        };
+        let (mut first, mut second) = (candidates("first"), candidates("second"));
+        first[0].lead().await;
+        let (has, has_not) = (Notify::new(), Notify::new());
+        tokio::select! {
+            () = hold_all(&mut second, &has_not) => panic!("it never had one"),
+            () = hold_all(&mut first, &has) => panic!("it has lost one"),
+            () = has_not.notified() => panic!("the first has one of them"),
+            () = async { has.notified().await; tokio::time::sleep(Duration::from_mins(5)).await } => {}
+        }
     }
 
     #[tokio::test(start_paused = true)]

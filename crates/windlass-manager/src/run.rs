@@ -9,6 +9,7 @@ use kube::Client;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
+use windlass_api::names::WATCH_FILTER_LABEL;
 use windlass_engine::features::Features;
 use windlass_hooks::HookClient;
 use windlass_inmemory::Provider;
@@ -32,6 +33,8 @@ pub struct RunOptions {
     pub controllers: Selection,
     /// Which features are on.
     pub features: Features,
+    /// Only objects whose label `cluster.x-k8s.io/watch-filter` has this value are reconciled.
+    pub watch_filter: Option<String>,
     /// Whether the in-memory provider runs here too, for trying things out.
     pub has_dev_provider: bool,
     /// How one of several processes is elected; left out, this one acts.
@@ -136,7 +139,11 @@ fn run_until<'a>(
             let version = client.apiserver_version().await;
             version.map_err(|error| RunError::Unreachable(describe_error(&error)))?;
         }
-        let manager = Manager::new(client.clone(), Options::new());
+        let manager_options = match &options.watch_filter {
+            Some(value) => Options::new().only_labelled(WATCH_FILTER_LABEL, value),
+            None => Options::new(),
+        };
+        let manager = Manager::new(client.clone(), manager_options);
         let hooks = hook_client(client.clone());
         let mut tasks = Vec::new();
 

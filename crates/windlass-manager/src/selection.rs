@@ -114,6 +114,11 @@ impl Selection {
         Self(Controller::ALL.into())
     }
 
+    /// These controllers.
+    pub fn of(controllers: impl IntoIterator<Item = Controller>) -> Self {
+        Self(controllers.into_iter().collect())
+    }
+
     /// From names: those that run; or `*` and, with a minus before them, those that do not.
     ///
     /// # Errors

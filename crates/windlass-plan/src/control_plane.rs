@@ -193,12 +193,18 @@ pub(crate) fn check_given(
         }
         previous = version;
     }
+    check_end(PART, (*last_index, last), target, violations);
+}
+
+/// The last version of a given plan is the target.
+pub(crate) fn check_end(
+    part: PlanPart,
+    (index, last): (usize, &Version),
+    target: &Version,
+    violations: &mut Vec<Violation>,
+) {
     if !same(last, target) {
-        violations.push(Violation::WrongEnd {
-            part: PART,
-            index: *last_index,
-            version: last.clone(),
-            target: target.clone(),
-        });
+        let (version, target) = (last.clone(), target.clone());
+        violations.push(Violation::WrongEnd { part, index, version, target });
     }
 }

@@ -86,6 +86,16 @@ pub enum UpgradeHook {
 }
 
 impl UpgradeHook {
+    /// All of them, in the order in which the first of each is called.
+    pub const ALL: [Self; 6] = [
+        Self::BeforeClusterUpgrade,
+        Self::BeforeControlPlaneUpgrade,
+        Self::AfterControlPlaneUpgrade,
+        Self::BeforeWorkersUpgrade,
+        Self::AfterWorkersUpgrade,
+        Self::AfterClusterUpgrade,
+    ];
+
     /// The name on the wire.
     pub const fn name(self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use windlass_version::{
     Comparison, Distance, MAX_KUBELET_MINORS_BEHIND, SkewViolation, Version, kubelet_skew,
 };
 
-use crate::control_plane::same;
+use crate::control_plane::{check_end, same};
 use crate::request::WorkerGroup;
 use crate::violation::{PlanPart, Violation};
 
@@ -188,12 +188,5 @@ pub(crate) fn check_given(
         }
         previous = &plan[position].1;
     }
-    if !same(last, target) {
-        violations.push(Violation::WrongEnd {
-            part: PART,
-            index: *last_index,
-            version: last.clone(),
-            target: target.clone(),
-        });
-    }
+    check_end(PART, (*last_index, last), target, violations);
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kube::ResourceExt;
 use kube::api::DynamicObject;
 
 use crate::Kind;
@@ -21,6 +22,8 @@ use crate::shared::Shared;
 const CONCURRENCY: usize = 10;
 
 type MapDynamic = Arc<dyn Fn(&DynamicObject) -> Vec<ObjectKey> + Send + Sync>;
+/// Whether an object is one that this process looks after.
+type Admits = Arc<dyn Fn(&ObjectKey) -> bool + Send + Sync>;
 /// Sets up a trigger once the controller has its number.
 type Trigger = Box<dyn FnOnce(usize) + Send>;
 
@@ -29,11 +32,17 @@ pub(crate) struct Controller {
     pub(crate) kind: GroupKind,
     pub(crate) reconciler: Arc<dyn AnyReconciler>,
     pub(crate) counters: Counters,
+    admits: Option<Admits>,
     map_dynamic: MapDynamic,
     dynamic: Mutex<BTreeSet<GroupKind>>,
 }
 
 impl Controller {
+    /// Whether an object is one that this process looks after. One that is gone is: what is remembered of it goes, too.
+    pub(crate) fn admits(&self, key: &ObjectKey) -> bool {
+        self.admits.as_ref().is_none_or(|admits| admits(key))
+    }
+
     /// Lets events of a cache that was found at run time fill the queue, once.
     pub(crate) fn subscribe_dynamic(&self, shared: &Shared, number: usize, cache: &Cache<DynamicObject>) {
         let mut known = self.dynamic.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,14 +69,23 @@ pub struct ControllerBuilder {
     limits: Limits,
     triggers: Vec<Trigger>,
     map_dynamic: Option<MapDynamic>,
+    admits: Option<Admits>,
 }
 
 impl ControllerBuilder {
     pub(crate) fn new<K: Kind>(manager: Manager, name: &str, primary: &Cache<K>) -> Self {
         let limits = Limits { concurrency: CONCURRENCY, pace: Duration::ZERO, backoff: Backoff::default() };
         let kind = primary.kind().clone();
-        let builder =
-            Self { manager, name: name.to_owned(), kind, limits, triggers: Vec::new(), map_dynamic: None };
+        let admits = manager.only.clone().map(|(key, value)| {
+            let objects = primary.clone();
+            let admits = move |object: &ObjectKey| {
+                let has = |found: &K| found.labels().get(&key) == Some(&value);
+                objects.get(object).is_none_or(|found| has(&found))
+            };
+            Arc::new(admits) as Admits
+        });
+        let (name, triggers) = (name.to_owned(), Vec::new());
+        let builder = Self { manager, name, kind, limits, triggers, map_dynamic: None, admits };
         builder.watches(primary, |object| vec![ObjectKey::of(object)])
     }
 
@@ -164,6 +182,7 @@ impl ControllerBuilder {
             reconciler: Arc::new(reconciler),
             map_dynamic: self.map_dynamic.unwrap_or_else(|| Arc::new(by_owner)),
             dynamic: Mutex::default(),
+            admits: self.admits,
         };
         let number = shared.add_controller(controller, self.limits);
         for trigger in self.triggers {

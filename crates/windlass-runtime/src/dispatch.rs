@@ -9,6 +9,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::context::Context;
+use crate::elsewhere::Slot;
 use crate::key::ObjectKey;
 use crate::manager::Ended;
 use crate::queue::Finished;
@@ -137,7 +138,13 @@ async fn reconcile(shared: Arc<Shared>, number: usize, key: ObjectKey) {
         drawn: Mutex::default(),
     };
     let started = Instant::now();
-    let work = Arc::clone(&controller.reconciler).reconcile(key.clone(), context);
+    let work = async {
+        match controller.admits(&key) {
+            true => Arc::clone(&controller.reconciler).reconcile(key.clone(), context).await,
+            false => Ok(crate::Outcome::done()),
+        }
+    };
+    let work = Slot::hold(Arc::clone(&shared.queues), number, work);
     let result = AssertUnwindSafe(work).catch_unwind().await;
     let took = started.elapsed();
     let rest = result.as_ref().ok().and_then(|result| result.as_ref().ok()).map(|outcome| outcome.rest);

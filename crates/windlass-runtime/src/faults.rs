@@ -63,6 +63,9 @@ pub struct Write {
     pub kind: GroupKind,
     /// What was written. A created object may have been given its name by the server.
     pub key: ObjectKey,
+    /// The revision that the object had afterwards: an older one if the write changed nothing, and none if the object is
+    /// gone, or the write failed.
+    pub revision: Option<u64>,
 }
 
 /// What a write does.
@@ -169,16 +172,26 @@ impl Faults {
         self.plan().layers.strikes(trouble, subject, Instant::now())
     }
 
-    /// Counts a write, and says what is to happen to it.
-    pub(crate) fn count(&self, mut write: Write) -> Option<WriteFault> {
+    /// Counts a write, and says which one it is and what is to happen to it.
+    pub(crate) fn count(&self, mut write: Write) -> (u64, Option<WriteFault>) {
         let mut plan = self.plan();
         plan.writes += 1;
-        write.number = plan.writes;
-        let fault = plan.faults.get(&write.number).copied();
+        let number = plan.writes;
+        write.number = number;
+        let fault = plan.faults.get(&number).copied();
         if let Some(journal) = &mut plan.journal {
             journal.push(write);
         }
-        fault
+        (number, fault)
+    }
+
+    /// Notes what a write has led to.
+    pub(crate) fn answered(&self, number: u64, revision: Option<u64>) {
+        if let Some(journal) = &mut self.plan().journal
+            && let Ok(at) = journal.binary_search_by_key(&number, |write| write.number)
+        {
+            journal[at].revision = revision;
+        }
     }
 
     /// How long an event of this watch is held back, if all are.

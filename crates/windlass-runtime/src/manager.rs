@@ -26,12 +26,16 @@ pub struct Options {
     seed: Option<u64>,
     faults: Faults,
     longest_pace: Option<Duration>,
+    only: Option<Label>,
 }
+
+/// A label that objects must have: key and value.
+pub(crate) type Label = (String, String);
 
 impl Options {
     /// In real time, without faults.
     pub fn new() -> Self {
-        Self { clock: Clock::real(), seed: None, faults: Faults::new(), longest_pace: None }
+        Self { clock: Clock::real(), seed: None, faults: Faults::new(), longest_pace: None, only: None }
     }
 
     /// Where the time comes from. With a virtual clock, reconciles run in an order that depends on the seed alone.
@@ -61,6 +65,14 @@ impl Options {
         self.longest_pace = Some(interval);
         self
     }
+
+    /// Objects without this label are reconciled by no controller, as if they were not there. They are read all the same:
+    /// others may refer to them.
+    #[must_use]
+    pub fn only_labelled(mut self, key: &str, value: &str) -> Self {
+        self.only = Some((key.to_owned(), value.to_owned()));
+        self
+    }
 }
 
 impl Default for Options {
@@ -83,13 +95,14 @@ pub enum Ended {
 pub struct Manager {
     pub(crate) shared: Arc<Shared>,
     pub(crate) longest_pace: Option<Duration>,
+    pub(crate) only: Option<Label>,
 }
 
 impl Manager {
     /// A manager that does nothing yet.
     pub fn new(client: Client, options: Options) -> Self {
         let shared = Shared::new(client, options.clock, options.faults, options.seed);
-        Self { shared: Arc::new(shared), longest_pace: options.longest_pace }
+        Self { shared: Arc::new(shared), longest_pace: options.longest_pace, only: options.only }
     }
 
     /// The cache of a kind known at compile time.

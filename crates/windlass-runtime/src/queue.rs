@@ -81,6 +81,8 @@ pub(crate) struct Queue {
     timers: BTreeSet<(Instant, ObjectKey)>,
     parked: BTreeSet<ObjectKey>,
     running: usize,
+    /// Those of them that wait for something outside, and take no place meanwhile.
+    away: usize,
     /// Keys that are ready but too early after their last reconcile.
     paced: usize,
     finished: u64,
@@ -148,6 +150,7 @@ impl Queue {
             timers: BTreeSet::new(),
             parked: BTreeSet::new(),
             running: 0,
+            away: 0,
             paced: 0,
             finished: 0,
         }
@@ -234,7 +237,7 @@ impl Queue {
 
     /// The place of the key that is next, if one may be started now.
     pub(crate) fn front(&self) -> Option<Place> {
-        if self.running >= self.limits.concurrency {
+        if self.running.saturating_sub(self.away) >= self.limits.concurrency {
             return None;
         }
         self.ready.first().map(|(place, _)| *place)
@@ -281,6 +284,16 @@ impl Queue {
         if let Some(entry) = self.keys.get_mut(key) {
             entry.rest = rest;
         }
+    }
+
+    /// A reconcile that runs waits for something outside: another may take its place.
+    pub(crate) fn leave(&mut self) {
+        self.away += 1;
+    }
+
+    /// It goes on, whether there is a place for it or not: those that took it end soon.
+    pub(crate) fn come_back(&mut self) {
+        self.away = self.away.saturating_sub(1);
     }
 
     /// A reconcile has ended. Says after how many failures in a row, and when the key is next, if at a known time.
@@ -454,6 +467,23 @@ mod tests {
         assert_eq!((queue.depth(), queue.running()), (1, 1));
         queue.finish(&key("a"), Finished::Done, now, (now, 0));
         assert_eq!(start(&mut queue, now).as_deref(), Some("b"));
+    }
+
+    #[test]
+    fn one_that_waits_outside_leaves_its_place_to_another() {
+        let (mut queue, now) = (queue(1, Duration::ZERO), Instant::now());
+        for name in ["a", "b", "c"] {
+            add(&mut queue, name, now);
+        }
+        assert!(start(&mut queue, now).is_some());
+        queue.leave();
+        assert!(start(&mut queue, now).is_some(), "the first one is away");
+        assert!(start(&mut queue, now).is_none(), "the second one is not");
+        queue.come_back();
+        queue.finish(&key("a"), Finished::Done, now, (now, 0));
+        assert!(start(&mut queue, now).is_none(), "the second one runs");
+        queue.finish(&key("b"), Finished::Done, now, (now, 0));
+        assert_eq!(start(&mut queue, now).as_deref(), Some("c"));
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::context::Context;
 use crate::key::ObjectKey;
 
@@ -42,6 +44,13 @@ impl Outcome {
     /// To be called again after this time, if nothing happens before.
     pub fn after(wait: Duration) -> Self {
         Self { after: Some(wait), rest: Duration::ZERO, is_routine: false }
+    }
+
+    /// To be called again at this time, if there is one and nothing happens before; at once if it has passed, which it may
+    /// while a reconcile is at work.
+    pub fn at(time: Option<Timestamp>, now: Timestamp) -> Self {
+        let left = |time: Timestamp| Duration::try_from(time.duration_since(now)).unwrap_or(Duration::ZERO);
+        time.map_or_else(Self::done, |time| Self::after(left(time)))
     }
 
     /// As [`after`](Self::after), but as a matter of routine, over and over: nothing is expected to come of it. A manager
@@ -111,5 +120,13 @@ mod tests {
         assert_eq!(Outcome::done().or(Outcome::done()), Outcome::done());
         let rest = Duration::from_secs(5);
         assert_eq!(Outcome::done().resting(rest).or(soon), soon.resting(rest));
+    }
+
+    #[test]
+    fn a_time_that_has_passed_is_now() {
+        let now = Timestamp::from_second(100).unwrap();
+        let waits = [90, 100, 130].map(|at| Outcome::at(Timestamp::from_second(at).ok(), now).wait());
+        assert_eq!(waits, [0, 0, 30].map(|left| Some(Duration::from_secs(left))));
+        assert_eq!(Outcome::at(None, now), Outcome::done());
     }
 }

@@ -1,5 +1,5 @@
 //! Requests that say who makes them. API servers name the manager of fields that were written without one after it; without
-//! either it is `unknown`, and nobody can tell who wrote what.
+//! either it is `unknown`, and it cannot be told what wrote which field.
 
 use http::header::USER_AGENT;
 use http::{HeaderValue, Request};

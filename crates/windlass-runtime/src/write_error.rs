@@ -3,10 +3,10 @@
 use std::error::Error;
 
 use kube::core::Status;
+use windlass_api::identity::Incomplete;
 
 use crate::cache::describe;
 use crate::faults::Verb;
-use crate::identity::Incomplete;
 use crate::key::{GroupKind, ObjectKey};
 
 /// A write that did not succeed.

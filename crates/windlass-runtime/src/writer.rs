@@ -9,6 +9,7 @@ use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Precond
 use kube::core::Request;
 use serde::Serialize;
 use serde_json::{Value, json};
+use windlass_api::identity::{Incomplete, complete};
 
 use crate::Kind;
 use crate::applied::{Applied, hash_of_basis, hash_of_intent};
@@ -16,7 +17,6 @@ use crate::cause::OwnWrites;
 use crate::conditional_patch::{annotate, fits, may_be_misfit};
 use crate::expectation::{Expectation, Expected};
 use crate::faults::{Verb, Write, WriteFault};
-use crate::identity::{Incomplete, complete};
 use crate::intent::is_applied;
 use crate::key::{GroupKind, ObjectKey, revision};
 use crate::managers::{applied_finalizers, with_a_record, with_metadata_apart};
@@ -89,7 +89,7 @@ impl<K: Kind> Writer<K> {
         manager: &str,
         current: &K,
         basis: &impl Hash,
-        intent: impl FnOnce() -> I,
+        intent: impl FnOnce() -> Result<I, Incomplete>,
     ) -> Result<Applied<K>, WriteError>
     where
         K: Serialize,
@@ -98,7 +98,7 @@ impl<K: Kind> Writer<K> {
         if self.shared.memory.knows(manager, asked, current.meta()) {
             return Ok(Applied::Unchanged);
         }
-        self.ensure(manager, current, asked, &intent()).await
+        self.ensure(manager, current, asked, &intent()?).await
     }
 
     /// Whether [`Writer::ensure_applied`] would leave an object as it is.
@@ -248,7 +248,7 @@ impl<K: Kind> Writer<K> {
         let request =
             request.map_err(|error| self.failed(Verb::Delete, &key, kube::Error::BuildRequest(error)))?;
         let sent = async { self.shared.client.request_status::<K>(request).await };
-        match self.faulty(Verb::Delete, &key, sent).await {
+        match self.faulty(Verb::Delete, &key, sent, |answer| answer.as_ref().left().map(revision)).await {
             Ok(answer) => match answer.left() {
                 Some(held) => {
                     self.own_writes(|own| own.note_deleted(held.uid().unwrap_or_default()));
@@ -331,23 +331,25 @@ impl<K: Kind> Writer<K> {
         request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
     ) -> Result<K, WriteError> {
         let request = request.map_err(|error| self.failed(verb, key, kube::Error::BuildRequest(error)))?;
-        let written =
-            self.faulty(verb, key, async { self.shared.client.request::<K>(request).await }).await?;
+        let sent = async { self.shared.client.request::<K>(request).await };
+        let left = |written: &K| (!is_gone(written)).then(|| revision(written));
+        let written = self.faulty(verb, key, sent, left).await?;
         self.expect_written(&written);
         Ok(written)
     }
 
-    /// Sends a write, unless something is to go wrong with it.
+    /// Sends a write, unless something is to go wrong with it. `revision` reads from the answer which one was made.
     async fn faulty<T>(
         &self,
         verb: Verb,
         key: &ObjectKey,
         sent: impl Future<Output = Result<T, kube::Error>>,
+        revision: impl Fn(&T) -> Option<u64>,
     ) -> Result<T, WriteError> {
         if self.shared.has_crashed() {
             std::future::pending::<()>().await;
         }
-        let fault = self.shared.faults.count(Write {
+        let (number, fault) = self.shared.faults.count(Write {
             number: 0,
             by: self
                 .origin
@@ -356,6 +358,7 @@ impl<K: Kind> Writer<K> {
             verb,
             kind: self.kind(),
             key: key.clone(),
+            revision: None,
         });
         match fault {
             Some(WriteFault::CrashBefore) => self.shared.crash().await,
@@ -363,6 +366,7 @@ impl<K: Kind> Writer<K> {
             _ => {}
         }
         let result = sent.await;
+        self.shared.faults.answered(number, result.as_ref().ok().and_then(revision));
         match fault {
             Some(WriteFault::CrashAfter) => self.shared.crash().await,
             Some(WriteFault::FailAfter) => {
@@ -381,8 +385,7 @@ impl<K: Kind> Writer<K> {
     }
 
     fn expect_written(&self, written: &K) {
-        // The last finalizer of something that was being deleted: it is gone, and the answer shows what it was.
-        if written.meta().deletion_timestamp.is_some() && written.finalizers().is_empty() {
+        if is_gone(written) {
             self.expect_gone(&ObjectKey::of(written), written.uid());
         } else {
             self.own_writes(|own| own.note_written(revision(written)));
@@ -422,7 +425,7 @@ impl<K: Kind> Writer<K> {
         let namespace = metadata["namespace"].as_str().unwrap_or("");
         let name = metadata["name"].as_str().filter(|name| !name.is_empty()).ok_or_else(|| Incomplete {
             kind: self.kind().kind,
-            key: ObjectKey::new(namespace, ""),
+            object: format!("in namespace {namespace:?}"),
             field: "metadata.name",
         })?;
         let key = ObjectKey::new(namespace, name);
@@ -476,6 +479,11 @@ fn keep_finalizers<K: Kind>(manager: &str, current: &K, intent: &mut Value) {
     if !kept.is_empty() && intent["metadata"].get("finalizers").is_none() {
         intent["metadata"]["finalizers"] = json!(kept);
     }
+}
+
+/// The last finalizer of something that was being deleted: it is gone, and the answer shows what it was.
+fn is_gone<K: Kind>(written: &K) -> bool {
+    written.meta().deletion_timestamp.is_some() && written.finalizers().is_empty()
 }
 
 fn force(manager: &str) -> PatchParams {

@@ -8,6 +8,7 @@ mod chronicle;
 mod extension;
 mod external_updater;
 mod in_process;
+mod ledger;
 mod live;
 mod manifests;
 mod population;
@@ -15,6 +16,7 @@ mod progress;
 mod recorder;
 mod rollout;
 pub mod script;
+mod snapshot;
 mod topology;
 mod updater;
 mod upgrade;
@@ -25,6 +27,7 @@ pub mod worlds;
 pub use chronicle::Chronicle;
 pub use extension::{HookRecord, Misbehaviour, SimulatedExtension};
 pub use external_updater::{ExternalUpdateCall, Reply, SimulatedExternalUpdater};
+pub use ledger::{Changed, Flap, Ledger, Revision};
 pub use manifests::{ClusterManifests, Startup, WorkerGroup};
 pub use population::{Bounds, Counts, Limits, Population, Step, StepEvent};
 pub use progress::{is_complete, is_settled};
@@ -33,11 +36,15 @@ pub use rollout::{
     Amount, Change, ChangeKind, InvalidAmount, Progress, RolloutError, RolloutOptions, RolloutReport,
     Strategy, rollout, rollout_with,
 };
+pub use snapshot::{Format, Learned, NotRebuilt, RebuildOptions, Rebuilt, Snapshot, SnapshotError, Unread};
 pub use topology::TopologyManifests;
 pub use updater::{Covered, SimulatedUpdater, UpdateCall};
 pub use upgrade::{
-    ApprovalRecord, MachineCounts, MachineRecord, Moment, NotARetarget, OperationRecord, Prepared, Retarget,
-    RetargetRecord, StopRecord, UpgradeError, UpgradeOptions, UpgradeReport, UpgradeRequest, UpgradeSteering,
-    is_at, prepare, simulate_upgrade, upgrade,
+    ApprovalRecord, Failing, Fate, LanePoint, LaneRecord, MachineCounts, MachineRecord, Moment, NoSuchPart,
+    NotAFailure, NotARetarget, OperationRecord, Prepared, PreviewOptions, Retarget, RetargetRecord,
+    SkewRecord, StopRecord, UpgradeError, UpgradeOptions, UpgradeReport, UpgradeRequest, UpgradeSteering,
+    WhatIf, is_at, live_of, prepare, preview_upgrade, simulate_preview, simulate_upgrade, upgrade,
+    upgrade_world,
 };
+pub use windlass_inmemory::{Durations, EVERY_GROUP};
 pub use world::{NotReached, Setup, Start, World, WorldError, WorldOptions, key};

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio::task::AbortHandle;
 use windlass_runtime::{Clock, Kind, ObjectKey};
 use windlass_store::{Event, EventKind, Scope, Store, WatchError};
@@ -52,6 +53,13 @@ impl Written<'_> {
         K::DynamicType: Default,
     {
         if self.is::<K>() { decode(self.event.object().value()) } else { None }
+    }
+
+    /// What the object was and what it is, of whatever kind; null where it was not there.
+    pub fn values(&self) -> (Value, Value) {
+        let before = self.event.previous().and_then(|before| decode(before.value()));
+        let after = if self.is_deletion() { None } else { decode(self.event.object().value()) };
+        (before.unwrap_or_default(), after.unwrap_or_default())
     }
 }
 

@@ -14,11 +14,13 @@ use windlass_api::runtime::ExtensionConfig;
 use windlass_apiserver::{Admission, ApiServer};
 use windlass_engine::features::Features;
 use windlass_inmemory::Provider;
-use windlass_manager::{EmbeddedAdmission, Plane, convert_in_process};
+use windlass_manager::{Controller, EmbeddedAdmission, Plane, Selection, convert_in_process};
 use windlass_runtime::{
     Clock, Ended, Faults, Idle, Kind, Manager, ObjectKey, Options, Running, Troubled, named,
 };
 use windlass_store::{History, Resource, Scope, Store};
+
+mod restore;
 
 use crate::extension::SimulatedExtension;
 use crate::recorder::{Observer, Recorder, Violation, decode, resource_of, resource_of_dynamic};
@@ -39,6 +41,8 @@ pub struct Start<'a> {
     pub clock: &'a Clock,
     /// What chance comes from. Another one after each restart.
     pub seed: u64,
+    /// What the chance of the in-memory provider comes from: how long machines take. The same after each restart.
+    pub machine_seed: u64,
     /// Which features are on.
     pub features: Features,
     /// The in-memory provider, if one was made at an earlier start: its workload clusters outlive those who manage them.
@@ -50,12 +54,17 @@ pub struct Start<'a> {
 pub struct WorldOptions {
     /// What all chance comes from: the same seed, the same story.
     pub seed: u64,
+    /// What the chance of machines comes from, if it is another.
+    pub machine_seed: Option<u64>,
     /// When it begins.
     pub start: Timestamp,
     /// Which kinds there are besides those of Kubernetes: CustomResourceDefinitions.
     pub definitions: Vec<Value>,
     /// What acts in it.
     pub setup: Setup,
+    /// What acts before everything else in a world that is [restored](World::restored), until it has nothing more to do:
+    /// what is outside of the management cluster, and was there all the time.
+    pub prelude: Option<Setup>,
     /// Whether what is stored is defaulted and checked as `windlass up` does it.
     pub has_admission: bool,
     /// What else has a say in what is stored.
@@ -72,20 +81,26 @@ impl WorldOptions {
 
     /// The same, with an extension that can be registered.
     pub fn extended_by(seed: u64, extension: &SimulatedExtension) -> Self {
-        let extension = extension.clone();
-        let setup = move |start: &Start<'_>| {
+        let plane = |extension: SimulatedExtension, start: &Start<'_>| {
             let mut slot = start.provider.lock().unwrap_or_else(PoisonError::into_inner);
-            let provider = slot.get_or_insert_with(|| Provider::new(start.clock.clone(), start.seed));
-            let plane = Plane {
+            let provider =
+                slot.get_or_insert_with(|| Provider::isolated(start.clock.clone(), start.machine_seed));
+            Plane {
                 client: start.client.clone(),
                 hooks: extension.client_of(start.client),
                 provider: Some(provider.clone()),
                 features: start.features,
-            };
-            plane.register(start.manager);
+            }
+        };
+        let of_setup = extension.clone();
+        let setup = move |start: &Start<'_>| plane(of_setup.clone(), start).register(start.manager);
+        let of_prelude = extension.clone();
+        let prelude = move |start: &Start<'_>| {
+            let extensions = Selection::of([Controller::ExtensionConfig]);
+            plane(of_prelude.clone(), start).register_selected(start.manager, &extensions);
         };
         let options = Self::with(seed, windlass_api::crds::manifests(), Arc::new(setup));
-        Self { has_admission: true, ..options }
+        Self { has_admission: true, prelude: Some(Arc::new(prelude)), ..options }
     }
 
     /// Only these kinds, and what is set up; no admission.
@@ -94,9 +109,11 @@ impl WorldOptions {
         let start = Timestamp::from_second(1_767_225_600).unwrap_or_default();
         Self {
             seed,
+            machine_seed: None,
             start,
             definitions,
             setup,
+            prelude: None,
             has_admission: false,
             admission: Vec::new(),
             features: Features::default(),
@@ -237,8 +254,12 @@ impl World {
 
     /// Starts everything that acts, as a new process would.
     fn start(&mut self) {
-        let seed = self.options.seed.wrapping_add(self.starts.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        self.running = Some(self.started(&Arc::clone(&self.options.setup)));
         self.starts += 1;
+    }
+
+    fn started(&self, setup: &Setup) -> Running {
+        let seed = self.options.seed.wrapping_add(self.starts.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let options = Options::new().clock(self.clock.clone()).seed(seed).faults(self.faults.clone());
         // Troubles strike those who act, and not the user who tells them what to do.
         let troubled = Troubled::new(self.server.service(), self.faults.clone());
@@ -250,11 +271,12 @@ impl World {
             client: &client,
             clock: &self.clock,
             seed,
+            machine_seed: self.options.machine_seed.unwrap_or(seed),
             features: self.options.features,
             provider,
         };
-        (self.options.setup)(&start);
-        self.running = Some(manager.start());
+        setup(&start);
+        manager.start()
     }
 
     /// Kills everything that acts, as `kill -9` would, and starts it again. The API and what is in it stay, and so do

@@ -132,7 +132,7 @@ fn render(document: &CheckDocument) -> String {
     if !report.components.is_empty() {
         let mut table = Table::new(["PROGRAM", "LEASE", "HELD BY"]);
         for component in &report.components {
-            let holder = component.holder.as_ref().map_or("nobody", |holder| &holder.identity);
+            let holder = component.holder.as_ref().map_or("none", |holder| &holder.identity);
             table.row([plain(&component.name), plain(&component.lease), plain(holder)]);
         }
         let _ = writeln!(text, "{HEAD}Running{HEAD:#}\n{}", table.render());

@@ -34,6 +34,26 @@ impl ApiArguments {
     }
 }
 
+/// Arguments of commands about one Cluster of an API.
+#[derive(Args)]
+pub(crate) struct ClusterArguments {
+    /// Name of the Cluster
+    pub(crate) name: String,
+    /// Namespace of the Cluster; left out, that of the context
+    #[arg(short, long, value_name = "NS")]
+    namespace: Option<String>,
+    #[command(flatten)]
+    api: ApiArguments,
+}
+
+impl ClusterArguments {
+    /// A client, and the namespace of the Cluster.
+    pub(crate) async fn connect(&self) -> Result<(Client, String), Failure> {
+        let (client, default_namespace) = self.api.connect().await?;
+        Ok((client, self.namespace.clone().unwrap_or(default_namespace)))
+    }
+}
+
 /// How to reach the API that a file names; left out, as kubectl does.
 pub(crate) async fn read(file: Option<&Path>, context: Option<&str>) -> Result<Config, Failure> {
     let file = match file {

@@ -2,6 +2,7 @@
 
 mod backup;
 mod check;
+mod completion;
 mod crds;
 mod credentials;
 mod demo;
@@ -9,6 +10,7 @@ mod describe;
 mod exit;
 mod extension;
 mod kubeconfig;
+mod live;
 mod logging;
 mod manifests;
 mod output;
@@ -21,6 +23,7 @@ mod stops;
 mod table;
 mod up;
 mod upgrade;
+mod version;
 
 use std::process::ExitCode;
 
@@ -48,7 +51,7 @@ enum Command {
     Run(Box<run::RunCommand>),
     Check(check::CheckCommand),
     Plan(Box<plan::PlanCommand>),
-    Simulate(simulate::SimulateCommand),
+    Simulate(Box<simulate::SimulateCommand>),
     Describe(describe::DescribeCommand),
     Upgrade(Box<upgrade::UpgradeCommand>),
     Extension(extension::ExtensionCommand),
@@ -57,6 +60,9 @@ enum Command {
     Credentials(credentials::CredentialsCommand),
     Backup(backup::BackupCommand),
     Restore(backup::RestoreCommand),
+    Completion(completion::CompletionCommand),
+    Man(completion::ManCommand),
+    Version(version::VersionCommand),
 }
 
 fn main() -> ExitCode {
@@ -66,7 +72,7 @@ fn main() -> ExitCode {
         Command::Run(command) => runtime::on_all_cores(run::run(*command)),
         Command::Check(command) => runtime::on_one_thread(check::run(command)),
         Command::Plan(command) => plan::run(*command),
-        Command::Simulate(command) => simulate::run(command),
+        Command::Simulate(command) => simulate::run(*command),
         Command::Describe(command) => runtime::on_one_thread(describe::run(command)),
         Command::Upgrade(command) => runtime::on_one_thread(upgrade::run(*command)),
         Command::Extension(command) => extension::run(command),
@@ -75,6 +81,9 @@ fn main() -> ExitCode {
         Command::Credentials(command) => credentials::run(&command),
         Command::Backup(command) => runtime::on_one_thread(backup::backup(command)),
         Command::Restore(command) => backup::restored(&command),
+        Command::Completion(command) => completion::completion(&command),
+        Command::Man(command) => completion::man(&command),
+        Command::Version(command) => version::run(&command),
     };
     exit::report(outcome)
 }

@@ -48,6 +48,9 @@ pub(crate) struct RunCommand {
         allow_hyphen_values = true
     )]
     controllers: Vec<String>,
+    /// Reconcile only objects whose label cluster.x-k8s.io/watch-filter has this value
+    #[arg(long, value_name = "VALUE", env = "WINDLASS_WATCH_FILTER")]
+    watch_filter: Option<String>,
     /// Run the in-memory provider too: machines that exist in this process alone, to try things out on a management
     /// cluster that has no infrastructure
     #[arg(long, env = "WINDLASS_DEV_PROVIDER", value_parser = FalseyValueParser::new())]
@@ -111,14 +114,12 @@ pub(crate) async fn run(command: RunCommand) -> Result<(), Failure> {
         client,
         controllers,
         features: command.feature_gates,
+        watch_filter: command.watch_filter,
         has_dev_provider: command.dev_provider,
         held_leases: command
             .hold_lease
             .iter()
-            .map(|(namespace, name)| {
-                let (namespace, name) = (namespace.clone(), name.clone());
-                LeaderOptions { namespace, name, ..leader.clone() }
-            })
+            .map(|(namespace, name)| leader.beside(namespace, name))
             .collect(),
         leader: (!command.no_leader_election && !command.dry_run).then_some(leader),
         diagnostics: command.metrics_listen,

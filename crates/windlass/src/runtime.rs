@@ -7,7 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::exit::Failure;
 
 /// Runs a command that waits for others most of the time.
-pub(crate) fn on_one_thread(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+pub(crate) fn on_one_thread<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     block_on(Builder::new_current_thread().enable_all().build(), command)
 }
 
@@ -16,9 +16,9 @@ pub(crate) fn on_all_cores(command: impl Future<Output = Result<(), Failure>>) -
     block_on(Builder::new_multi_thread().enable_all().build(), command)
 }
 
-fn block_on(
+fn block_on<T>(
     runtime: io::Result<Runtime>,
-    command: impl Future<Output = Result<(), Failure>>,
-) -> Result<(), Failure> {
+    command: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
     runtime.map_err(|error| Failure::Failed(format!("cannot start: {error}")))?.block_on(command)
 }

@@ -1,10 +1,11 @@
 //! Where an upgrade will stop, for people and for scripts.
 
 use anstyle::Style;
+use jiff::Timestamp;
 use serde::Serialize;
 use windlass_api::cluster::Cluster;
 use windlass_engine::topology::Stop;
-use windlass_engine::waiting::WaitingOn;
+use windlass_engine::waiting::Wait;
 
 use crate::table::{HEAD, Table};
 
@@ -30,26 +31,10 @@ impl StopDocument {
             before: stop.before.to_string(),
             reason: stop.waiting.reason(),
             waits_for: stop.waiting.to_string(),
-            command: command(&stop.waiting, cluster),
+            // When it will begin does not matter to the command.
+            command: Wait::since(&stop.waiting, Timestamp::UNIX_EPOCH).command(cluster),
         });
         documents.collect()
-    }
-}
-
-/// What its owner types to let an upgrade go on. Annotations of entries of the topology are removed where the entries
-/// are written.
-fn command(waiting: &WaitingOn, cluster: &Cluster) -> Option<String> {
-    let name = cluster.metadata.name.as_deref().unwrap_or_default();
-    let namespace = cluster.metadata.namespace.as_deref();
-    let of = namespace.map_or_else(|| name.to_owned(), |namespace| format!("-n {namespace} {name}"));
-    match waiting {
-        WaitingOn::Held { .. } | WaitingOn::HeldAt { .. } => Some(format!("windlass upgrade resume {of}")),
-        WaitingOn::Approval { step } => Some(format!("windlass upgrade approve {of} {step}")),
-        WaitingOn::UpgradeHolds { keys } => {
-            let keys: Vec<String> = keys.iter().map(|key| format!("{key}-")).collect();
-            Some(format!("kubectl annotate cluster {of} {}", keys.join(" ")))
-        }
-        _ => None,
     }
 }
 

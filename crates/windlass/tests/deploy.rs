@@ -22,8 +22,11 @@ use windlass_engine::features::Features;
 use windlass_inmemory::Provider;
 use windlass_manager::{Candidate, LeaderOptions, Plane, Selection, install};
 use windlass_runtime::{Clock, Manager, Options};
-use windlass_simulate::{SimulatedExtension, TopologyManifests};
+use windlass_simulate::{
+    RebuildOptions, SimulatedExtension, Snapshot, TopologyManifests, World, WorldOptions,
+};
 use windlass_store::{History, Store};
+use windlass_version::Version;
 
 use apply::apply;
 
@@ -162,6 +165,16 @@ fn kustomize_builds_all_of_it() {
     assert_eq!(*image, "windlass:latest", "the image is named in one place");
 }
 
+#[test]
+fn without_cert_manager_it_is_the_same_but_for_the_certificate() {
+    let is_of_cert_manager = |object: &Value| {
+        object["apiVersion"].as_str().is_some_and(|version| version.starts_with("cert-manager.io/"))
+    };
+    let (all, rest): (Vec<Value>, Vec<Value>) = built("alone").into_iter().partition(is_of_cert_manager);
+    assert_eq!(all.len(), 2, "{all:?}");
+    assert_eq!(built("without-cert-manager"), rest);
+}
+
 /// What kubectl makes of a flavour of `deploy/`.
 fn built(flavour: &str) -> Vec<Value> {
     let output = std::process::Command::new("kubectl")
@@ -236,12 +249,13 @@ fn webhooks_are_asked_about_what_the_rules_are_for() {
 /// Acts as the ServiceAccount, and remembers what is asked and what is refused.
 fn restricted(
     client: Client,
+    account: &'static str,
     asked: Arc<Mutex<BTreeSet<String>>>,
     refused: Arc<Mutex<BTreeSet<String>>>,
 ) -> Client {
     let service = tower::service_fn(move |mut request: Request<Body>| {
         let (client, asked, refused) = (client.clone(), Arc::clone(&asked), Arc::clone(&refused));
-        request.headers_mut().insert("Impersonate-User", HeaderValue::from_static(ACCOUNT));
+        request.headers_mut().insert("Impersonate-User", HeaderValue::from_static(account));
         async move {
             let what = format!("{} {}", request.method(), request.uri());
             let response = client.send(request).await?;
@@ -269,7 +283,7 @@ async fn an_upgrade_needs_the_rights_that_are_given_and_no_others() {
         }
     }
     let (asked, refused) = (Arc::new(Mutex::default()), Arc::new(Mutex::<BTreeSet<String>>::default()));
-    let client = restricted(admin.clone(), Arc::clone(&asked), Arc::clone(&refused));
+    let client = restricted(admin.clone(), ACCOUNT, Arc::clone(&asked), Arc::clone(&refused));
 
     // The provider is somebody else, with rights of its own.
     let manager_options = || Options::new().seed(1).clock(clock.clone());
@@ -341,7 +355,44 @@ async fn an_upgrade_needs_the_rights_that_are_given_and_no_others() {
     }
     assert_eq!(*refused.lock().unwrap(), BTreeSet::new(), "the controllers may not do what they need to do");
     assert!(api.get_opt("c1").await.unwrap().is_none(), "{:#?}", manager.failing());
-    assert_eq!(unused(&asked.lock().unwrap()), Vec::<String>::new(), "rights that nobody uses");
+    let unused = unused(&documents("rbac.yaml"), &asked.lock().unwrap());
+    assert_eq!(unused, Vec::<String>::new(), "rights that nobody uses");
+}
+
+/// A user who may do what `deploy/preview` allows.
+const LOOKER: &str = "looker";
+
+#[tokio::test(start_paused = true)]
+async fn a_preview_needs_the_rights_that_are_given_and_no_others() {
+    let mut world = World::begin(WorldOptions::new(1)).await.unwrap();
+    world.apply_object(&SimulatedExtension::config()).await.unwrap();
+    let manifests =
+        TopologyManifests::new("c1", "v1.31.0", 1).machine_deployment("a", 1).machine_pool("p", 1);
+    world.apply_objects(&manifests.objects()).await.unwrap();
+    let (c1, start) = (windlass_simulate::key("c1"), Version::parse("v1.31.0").unwrap());
+    let day = Duration::from_secs(24 * 3600);
+    world.run_until("created", day, |world| windlass_simulate::is_at(world, &c1, &start)).await.unwrap();
+    let role = std::fs::read_to_string(deploy("../preview/rbac.yaml")).unwrap();
+    let role: Vec<Value> = serde_saphyr::from_multiple(&role).unwrap();
+    world.apply_objects(&role).await.unwrap();
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "windlass-preview"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "windlass-preview"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": LOOKER}]});
+    world.apply_object(&binding).await.unwrap();
+
+    let (asked, refused) = (Arc::new(Mutex::default()), Arc::new(Mutex::<BTreeSet<String>>::default()));
+    let client = restricted(world.client().clone(), LOOKER, Arc::clone(&asked), Arc::clone(&refused));
+    let snapshot = Snapshot::read(&client, "default", "c1", world.now()).await.unwrap();
+    assert_eq!(*refused.lock().unwrap(), BTreeSet::new());
+    assert_eq!(snapshot.unread, []);
+    assert!(snapshot.rebuild(&RebuildOptions::default()).is_ok());
+    let asked = asked.lock().unwrap().clone();
+    assert!(asked.iter().all(|asked| asked.starts_with("GET ") && !asked.contains("watch=")), "{asked:?}");
+    assert_eq!(unused(&role, &asked), Vec::<String>::new(), "rights that nobody uses");
+    // Without the role, nothing is read.
+    let stranger = restricted(world.client().clone(), "stranger", Arc::default(), Arc::default());
+    assert!(Snapshot::read(&stranger, "default", "c1", world.now()).await.is_err());
 }
 
 /// Asks the webhook about a new version, as an API server would.
@@ -378,6 +429,10 @@ fn as_right(asked: &str) -> Option<(String, String, &'static str)> {
     let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
     let path = path.strip_prefix('/').unwrap_or(path);
     let mut parts: Vec<&str> = path.split('/').collect();
+    // What there is may be asked by everybody.
+    if parts.len() <= if parts.first() == Some(&"api") { 2 } else { 3 } {
+        return None;
+    }
     let group = match parts.first()? {
         &"api" => parts.drain(..2).next().map(|_| String::new())?,
         _ => parts.drain(..3).nth(1)?.to_owned(),
@@ -402,9 +457,9 @@ fn as_right(asked: &str) -> Option<(String, String, &'static str)> {
 }
 
 /// Verbs of rules that no request was for.
-fn unused(asked: &BTreeSet<String>) -> Vec<String> {
+fn unused(documents: &[Value], asked: &BTreeSet<String>) -> Vec<String> {
     let used: BTreeSet<_> = asked.iter().filter_map(|asked| as_right(asked)).collect();
-    let roles = documents("rbac.yaml").into_iter().filter(|found| found["rules"].is_array());
+    let roles = documents.iter().filter(|found| found["rules"].is_array());
     let mut unused = Vec::new();
     for rule in roles.flat_map(|role| role["rules"].as_array().unwrap().clone()) {
         let group = rule["apiGroups"][0].as_str().unwrap();

@@ -232,6 +232,9 @@ fn flags() -> BTreeSet<String> {
         "crds",
         "backup",
         "restore",
+        "completion",
+        "man",
+        "version",
     ];
     let mut flags = BTreeSet::from(["--help".to_owned()]);
     for command in commands {
@@ -258,6 +261,7 @@ fn pages_name_flags_that_there_are() {
             "kubectl",
             "cargo bench",
             "cargo build",
+            "cargo test",
             "cargo xtask",
             "podman",
             "valgrind",
@@ -281,7 +285,7 @@ fn pages_name_flags_that_there_are() {
     assert!(checked > 40, "{checked}");
 }
 
-/// All sources of the libraries in one text.
+/// All sources of the libraries and of the developer tasks in one text.
 fn sources() -> String {
     fn read(directory: &std::path::Path, text: &mut String) {
         for entry in std::fs::read_dir(directory).unwrap() {
@@ -297,6 +301,7 @@ fn sources() -> String {
     for entry in std::fs::read_dir(root().join("crates")).unwrap() {
         read(&entry.unwrap().path().join("src"), &mut text);
     }
+    read(&root().join("xtask/src"), &mut text);
     text
 }
 

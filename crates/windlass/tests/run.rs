@@ -159,6 +159,67 @@ async fn of_two_processes_one_leads_and_the_other_takes_over() {
     third.says("Leading");
 }
 
+/// A user who may do everything but create Namespaces.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_namespace_for_its_lease_it_is_not_ready_and_says_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let listen = ["--listen", "127.0.0.1:0", "--kubeconfig-out", "kubeconfig"];
+    let arguments = [&["serve", "--data-dir", "data", "--cluster-api"][..], &listen].concat();
+    let mut server = Process::start(path, &arguments);
+    let address = server.says("Ready: ");
+    let client = client(path).await;
+    for object in [
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "some"},
+        "rules": [
+            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]},
+        ]}),
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": "some"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "some"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "someone"}]}),
+    ] {
+        apply(&client, &object).await.unwrap();
+    }
+    let arguments = [
+        &["credentials", "kubeconfig", "--data-dir", "data", "--server", &address][..],
+        &["--user", "someone", "--out", "someone.kubeconfig"],
+    ]
+    .concat();
+    let made =
+        Command::new(env!("CARGO_BIN_EXE_windlass")).args(arguments).current_dir(path).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let arguments = [
+        &[
+            "run",
+            "--kubeconfig",
+            "someone.kubeconfig",
+            "--lease-namespace",
+            "nowhere",
+            "--lease-seconds",
+            "3",
+        ][..],
+        &["--log-level", "error", "--metrics-listen", "127.0.0.1:0"],
+    ];
+    let mut limited = Process::start(path, &arguments.concat());
+    let ready = limited.says("Metrics: ").replace("metrics", "readyz");
+    let said = "Namespace nowhere, in which the Lease is kept, does not exist and cannot be created";
+    let begun = Instant::now();
+    loop {
+        let answer = get(&ready);
+        assert!(!answer.starts_with("HTTP/1.1 200"), "{answer}");
+        if answer.contains(said) {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{answer}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "nowhere"}});
+    apply(&client, &namespace).await.unwrap();
+    limited.says("Leading");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dry_run_says_what_it_would_write_and_writes_nothing() {
     let directory = tempfile::tempdir().unwrap();

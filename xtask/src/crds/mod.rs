@@ -1,6 +1,7 @@
 //! Compares the CustomResourceDefinitions of `windlass crds` with others, such as those of a release of Cluster API.
 //!
-//! Those are not part of this repository, so this is no test: it is run when a release comes out, or a type changes.
+//! Those are not part of this repository, so this is no test: it is run when a release comes out, or a type changes, and by
+//! `cargo xtask real` with the definitions of the release that it downloads.
 
 mod compare;
 mod deviations;

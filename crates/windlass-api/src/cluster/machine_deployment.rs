@@ -21,12 +21,10 @@ resource_struct! {
         /// The Cluster that the MachineDeployment belongs to.
         #[schemars(length(min = 1, max = 63))]
         pub cluster_name: String,
-        /// How many Machines there shall be.
-        #[schemars(extend("default" = 1))]
+        /// How many Machines there shall be. Admission fills it in; where it is absent, it counts as one.
         #[schemars(range(min = 0))]
         pub replicas: Option<i32>,
         /// How changes are rolled out.
-        #[schemars(extend("default" = {}))]
         pub rollout: MachineDeploymentRolloutSpec,
         /// Which Machines belong to the MachineDeployment.
         #[schemars(schema_with = "crate::crds::label_selector")]
@@ -51,9 +49,6 @@ resource_struct! {
         /// Machines created before this time are replaced.
         pub after: Option<Time>,
         /// How Machines are replaced or updated.
-        #[schemars(extend(
-            "default" = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
-        ))]
         pub strategy: RolloutStrategy,
     }
 }

@@ -31,6 +31,9 @@ resource_struct! {
     }
 }
 
+/// What is not evicted has no place in the order of evictions.
+const ORDERED: &str = "self.behavior == 'Drain' || !has(self.order)";
+
 const UNIQUE: &str = "self.all(x, self.exists_one(y, x == y))";
 
 choice! {
@@ -48,7 +51,10 @@ choice! {
 resource_struct! {
     /// What a drain does with Pods.
     #[derive(Eq)]
-    #[schemars(extend("required" = ["behavior"]))]
+    #[schemars(extend(
+        "required" = ["behavior"],
+        "x-kubernetes-validations" = [{"rule": ORDERED, "message": "order is accepted with behavior Drain only"}],
+    ))]
     pub struct MachineDrainRuleDrainConfig {
         /// Drain, Skip or WaitCompleted.
         pub behavior: MachineDrainRuleDrainBehavior,

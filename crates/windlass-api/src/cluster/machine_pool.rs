@@ -18,8 +18,7 @@ resource_struct! {
         /// The Cluster that the MachinePool belongs to.
         #[schemars(length(min = 1, max = 63))]
         pub cluster_name: String,
-        /// How many instances there shall be.
-        #[schemars(extend("default" = 1))]
+        /// How many instances there shall be. Admission fills it in; where it is absent, it counts as one.
         #[schemars(range(min = 0))]
         pub replicas: Option<i32>,
         /// What its instances are made from.

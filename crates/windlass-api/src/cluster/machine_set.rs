@@ -17,8 +17,7 @@ resource_struct! {
         /// The Cluster that the MachineSet belongs to.
         #[schemars(length(min = 1, max = 63))]
         pub cluster_name: String,
-        /// How many Machines there shall be.
-        #[schemars(extend("default" = 1))]
+        /// How many Machines there shall be. Admission fills it in; where it is absent, it counts as one.
         #[schemars(range(min = 0))]
         pub replicas: Option<i32>,
         /// Which Machines belong to the MachineSet.

@@ -23,6 +23,7 @@ mod machine_health_check;
 mod machine_pool;
 mod machine_set;
 mod reference;
+mod replicas;
 mod template;
 mod topology;
 
@@ -36,6 +37,7 @@ pub use self::machine_health_check::*;
 pub use self::machine_pool::*;
 pub use self::machine_set::*;
 pub use self::reference::*;
+pub use self::replicas::*;
 pub use self::template::*;
 pub use self::topology::*;
 

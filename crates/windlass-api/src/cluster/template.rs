@@ -182,10 +182,8 @@ resource_struct! {
     #[derive(Eq)]
     pub struct RollingUpdate {
         /// How many Machines may be missing; a percentage is rounded down. Absent is 0.
-        #[schemars(extend("default" = 0))]
         pub max_unavailable: Option<IntOrString>,
         /// How many Machines may be too many; a percentage is rounded up. Absent is 1.
-        #[schemars(extend("default" = 1))]
         pub max_surge: Option<IntOrString>,
     }
 }

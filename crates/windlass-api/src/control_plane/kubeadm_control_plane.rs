@@ -24,7 +24,6 @@ resource_struct! {
     #[schemars(extend("required" = ["version", "machineTemplate"]))]
     pub struct KubeadmControlPlaneSpec {
         /// How many Machines there shall be; odd, unless etcd is elsewhere.
-        #[schemars(extend("default" = 1))]
         #[schemars(range(min = 0))]
         pub replicas: Option<i32>,
         /// The Kubernetes version.
@@ -35,7 +34,6 @@ resource_struct! {
         /// How its Machines become Nodes.
         pub kubeadm_config_spec: KubeadmConfigSpec,
         /// How changes are rolled out.
-        #[schemars(extend("default" = {}))]
         pub rollout: KubeadmControlPlaneRolloutSpec,
         /// How unhealthy Machines are remediated.
         pub remediation: KubeadmControlPlaneRemediationSpec,
@@ -89,7 +87,6 @@ resource_struct! {
         /// Machines created before this time are replaced.
         pub after: Option<Time>,
         /// How Machines are replaced or updated.
-        #[schemars(extend("default" = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}))]
         pub strategy: KubeadmControlPlaneRolloutStrategy,
     }
 }
@@ -135,7 +132,6 @@ resource_struct! {
     #[derive(Eq)]
     pub struct KubeadmControlPlaneRollingUpdate {
         /// How many Machines may be too many: 0 or 1. Absent is 1.
-        #[schemars(extend("default" = 1))]
         pub max_surge: Option<IntOrString>,
     }
 }

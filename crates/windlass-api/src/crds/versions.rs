@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::names::{CONTRACT_V1BETA1_LABEL, CONTRACT_V1BETA2_LABEL};
+use crate::names::{CLUSTERCTL_LABEL, CONTRACT_V1BETA1_LABEL, CONTRACT_V1BETA2_LABEL};
 
 /// The versions that are served beside v1beta2, oldest first. They are converted, and never stored.
 pub fn older_versions(group: &str, kind: &str) -> &'static [&'static str] {
@@ -27,7 +27,8 @@ pub(super) fn with_older_versions(mut manifest: Value) -> Value {
     manifest["spec"]["versions"] =
         older.iter().map(|name| older_version(name, &newest)).chain([newest.clone()]).collect();
     // Core kinds keep no contract upstream; here they have said since the first release that they keep the newest.
-    let mut labels = json!({CONTRACT_V1BETA2_LABEL: "v1beta2"});
+    // clusterctl looks for objects to move among the kinds that have its label, whatever it says.
+    let mut labels = json!({CONTRACT_V1BETA2_LABEL: "v1beta2", CLUSTERCTL_LABEL: ""});
     if is_of_a_provider(&group) && older.contains(&"v1beta1") {
         labels[CONTRACT_V1BETA1_LABEL] = "v1beta1".into();
     }

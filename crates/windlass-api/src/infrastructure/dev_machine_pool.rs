@@ -59,6 +59,12 @@ resource_struct! {
 }
 
 impl DevMachinePoolSpec {
+    /// Whether it says how an instance starts in memory.
+    pub fn has_in_memory(&self) -> bool {
+        let earlier = || self.template.as_ref().map(|template| &template.backend);
+        self.backend.as_ref().or_else(earlier).is_some_and(|backend| backend.in_memory.is_some())
+    }
+
     /// How an instance starts in memory.
     pub fn in_memory(&self) -> InMemoryMachineBackendSpec {
         let earlier = || self.template.as_ref().map(|template| &template.backend);

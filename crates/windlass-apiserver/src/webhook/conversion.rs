@@ -24,7 +24,7 @@ const REMEMBERED: usize = 2048;
 type Moment = (String, String, String, String);
 
 /// The conversion that a CRD asks for, if it asks for one.
-pub(crate) fn of_definition(crd: &Value, directory: &Directory) -> Option<ConvertFn> {
+pub(crate) fn of_crd(crd: &Value, directory: &Directory) -> Option<ConvertFn> {
     let conversion = &crd["spec"]["conversion"];
     if conversion["strategy"] != "Webhook" {
         return None;

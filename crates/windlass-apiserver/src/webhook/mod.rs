@@ -19,7 +19,7 @@ use crate::machinery::{Dialect, JsonPatch};
 use crate::registry::{Registry, Resource};
 use crate::server::Inner;
 use crate::stored::{meta, parse};
-pub(crate) use conversion::of_definition as conversion_of;
+pub(crate) use conversion::of_crd as conversion_of;
 use hook::Hook;
 pub(crate) use hook::check;
 pub(crate) use service::Directory;

@@ -12,6 +12,7 @@ use windlass_api::names::{
 };
 use windlass_engine::admission::UpgradeState;
 use windlass_engine::contract::{self, Contract};
+use windlass_engine::machine_set::selector;
 use windlass_engine::topology::{
     ControlPlane, GroupObject, MachineVersions, PendingHooks, WorkerGroup, WorkerKind,
 };
@@ -103,8 +104,8 @@ impl LookUp for ObjectLookUp {
         Box::pin(async move {
             let client = self.client()?;
             let namespace = ObjectKey::of(cluster).namespace;
-            let selector = format!("{CLUSTER_NAME_LABEL}={},{TOPOLOGY_OWNED_LABEL}", cluster.name_any());
-            let owned = ListParams::default().labels(&selector);
+            let owned = format!("{CLUSTER_NAME_LABEL}={},{TOPOLOGY_OWNED_LABEL}", cluster.name_any());
+            let owned = ListParams::default().labels(&owned);
             let fail = |error: kube::Error| describe_error(&error);
             let deployments: Api<MachineDeployment> = Api::namespaced(client.clone(), &namespace);
             let pools: Api<MachinePool> = Api::namespaced(client.clone(), &namespace);
@@ -114,10 +115,9 @@ impl LookUp for ObjectLookUp {
             let machines = machines.list(&of_cluster).await.map_err(fail)?.items;
             let mut workers = Vec::new();
             for deployment in deployments.list(&owned).await.map_err(fail)?.items {
-                let selector = deployment.spec.selector.match_labels.clone().unwrap_or_default();
-                let mine = machines.iter().filter(|machine| {
-                    selector.iter().all(|(key, value)| machine.labels().get(key) == Some(value))
-                });
+                let selector = selector(&deployment.spec.selector)
+                    .map_err(|error| format!("MachineDeployment {}: {error}", deployment.name_any()))?;
+                let mine = machines.iter().filter(|machine| selector.matches(machine.labels()));
                 let versions = mine.map(|machine| MachineVersions {
                     desired: Version::parse(&machine.spec.version).ok(),
                     kubelet: machine
@@ -158,15 +158,9 @@ fn group<K: kube::Resource<DynamicType = ()>>(
     let version = Version::parse(version).ok();
     let upgrading = version.as_ref().is_some_and(|version| machines.any(|machine| !machine.have(version)));
     let name = object.name_any();
-    WorkerGroup {
-        kind,
-        topology_name: object.labels().get(kind.entry_label()).unwrap_or(&name).clone(),
-        in_topology: true,
-        defer: false,
-        hold: false,
-        pin: None,
-        object: Some(GroupObject { name, version, upgrading, rolling_out: false, blocked: None }),
-    }
+    let entry = object.labels().get(kind.entry_label()).unwrap_or(&name).clone();
+    let object = GroupObject { name, version, upgrading, rolling_out: false, blocked: None };
+    WorkerGroup::of(kind, &entry, Some(object))
 }
 
 async fn control_plane(
@@ -183,10 +177,8 @@ async fn control_plane(
     let Some(found) = found else { return Ok(None) };
     let data: &Value = &found.data;
     let read = contract::control_plane(data, Contract::V1Beta2);
-    let Some(version) = read.version.as_deref().and_then(|version| Version::parse(version).ok()) else {
-        return Ok(None);
-    };
-    let written = read.version.as_deref().unwrap_or_default();
+    let Some(written) = read.version.as_deref() else { return Ok(None) };
+    let Ok(version) = Version::parse(written) else { return Ok(None) };
     let has_come_up = |machine: &Machine| {
         machine.labels().contains_key(CONTROL_PLANE_LABEL)
             && machine.spec.version == written
@@ -199,6 +191,7 @@ async fn control_plane(
         version,
         running: running.collect(),
         unborn: !machines.iter().any(has_come_up),
+        leaves_step: false,
         updating_in_place: false,
         blocked: None,
     }))

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use windlass_api::cluster::{Cluster, ClusterClass, MachineDeployment};
+use windlass_api::cluster::{Cluster, ClusterClass, MachineDeployment, MachinePool, MachineSet};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::names::{
     ACKNOWLEDGED_TARGET_ANNOTATION, CLUSTER_GROUP, CONTROL_PLANE_GROUP,
@@ -12,8 +12,9 @@ use windlass_api::names::{
 };
 use windlass_api::runtime::{ExtensionConfig, validate as validate_extension_config};
 use windlass_engine::admission::{
-    ClassUse, ClusterContext, Verdict, default_cluster, default_machine_deployment, pins_change,
-    validate_class, validate_class_deletion, validate_cluster, validate_machine_deployment,
+    ClassUse, ClusterContext, FieldProblem, Verdict, default_cluster, default_machine_deployment,
+    default_machine_pool, default_machine_set, pins_change, validate_class, validate_class_deletion,
+    validate_cluster, validate_machine_deployment, validate_replicas,
 };
 use windlass_engine::control_plane;
 use windlass_engine::features::Features;
@@ -49,6 +50,12 @@ pub struct Refused {
     pub fields: Vec<(String, String)>,
 }
 
+impl From<FieldProblem> for Refused {
+    fn from(FieldProblem { field, problem }: FieldProblem) -> Self {
+        Self { fields: vec![(field, problem)] }
+    }
+}
+
 impl Refused {
     fn whole(problem: impl Into<String>) -> Self {
         Self { fields: vec![("metadata".to_owned(), problem.into())] }
@@ -56,10 +63,12 @@ impl Refused {
 }
 
 /// The resources that there are rules for, as group and plural name.
-pub const ADMITTED: [(&str, &str); 5] = [
+pub const ADMITTED: [(&str, &str); 7] = [
     (CLUSTER_GROUP, "clusters"),
     (CLUSTER_GROUP, "clusterclasses"),
     (CLUSTER_GROUP, "machinedeployments"),
+    (CLUSTER_GROUP, "machinesets"),
+    (CLUSTER_GROUP, "machinepools"),
     (CONTROL_PLANE_GROUP, "kubeadmcontrolplanes"),
     (RUNTIME_GROUP, "extensionconfigs"),
 ];
@@ -114,8 +123,29 @@ impl<L: LookUp> Rules<L> {
             (CLUSTER_GROUP, "machinedeployments") => {
                 let mut deployment: MachineDeployment = read(object)?;
                 let before = deployment.clone();
-                default_machine_deployment(&mut deployment);
+                let old: Option<MachineDeployment> = asked.old.map(read).transpose()?;
+                default_machine_deployment(&mut deployment, old.as_ref())?;
                 write_spec(object, &before.spec, &deployment.spec)
+            }
+            (CLUSTER_GROUP, "machinesets") => {
+                let mut set: MachineSet = read(object)?;
+                let before = set.clone();
+                let old: Option<MachineSet> = asked.old.map(read).transpose()?;
+                default_machine_set(&mut set, old.as_ref())?;
+                write_spec(object, &before.spec, &set.spec)
+            }
+            (CLUSTER_GROUP, "machinepools") => {
+                let mut pool: MachinePool = read(object)?;
+                let before = pool.clone();
+                let old: Option<MachinePool> = asked.old.map(read).transpose()?;
+                default_machine_pool(&mut pool, old.as_ref())?;
+                write_spec(object, &before.spec, &pool.spec)
+            }
+            (CONTROL_PLANE_GROUP, "kubeadmcontrolplanes") => {
+                let mut plane: KubeadmControlPlane = read(object)?;
+                let before = plane.clone();
+                control_plane::admission::default(&mut plane);
+                write_spec(object, &before.spec, &plane.spec)
             }
             (RUNTIME_GROUP, "extensionconfigs") => {
                 let mut config: ExtensionConfig = read(object)?;
@@ -142,6 +172,12 @@ impl<L: LookUp> Rules<L> {
             (CLUSTER_GROUP, "machinedeployments") if !asked.is_deletion => {
                 let old: Option<MachineDeployment> = asked.old.map(read).transpose()?;
                 validate_machine_deployment(&read(object)?, old.as_ref())
+            }
+            (CLUSTER_GROUP, "machinesets") if !asked.is_deletion => {
+                validate_replicas(read::<MachineSet>(object)?.spec.replicas)
+            }
+            (CLUSTER_GROUP, "machinepools") if !asked.is_deletion => {
+                validate_replicas(read::<MachinePool>(object)?.spec.replicas)
             }
             (CONTROL_PLANE_GROUP, "kubeadmcontrolplanes") if !asked.is_deletion && !is_dry_run(object) => {
                 let old: Option<KubeadmControlPlane> = asked.old.map(read).transpose()?;

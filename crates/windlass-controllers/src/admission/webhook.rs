@@ -46,16 +46,20 @@ impl<L: LookUp> AdmissionWebhook<L> {
     pub async fn review(&self, mutating: bool, body: &[u8]) -> Result<Value, String> {
         let review: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         let request = &review["request"];
+        // The API server leaves out what is empty: no subresource, no namespace, no name yet.
         let text = |pointer: &str| request.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-        let Some(uid) = request["uid"].as_str() else {
-            return Err(
-                "request.uid is missing: an AdmissionReview of admission.k8s.io/v1 is needed".to_owned()
-            );
+        let required = |pointer: &str| {
+            let found = request.pointer(pointer).and_then(Value::as_str);
+            found.ok_or_else(|| {
+                let field = pointer.replace('/', ".");
+                format!("request{field} is missing: an AdmissionReview of admission.k8s.io/v1 is needed")
+            })
         };
-        let (old, is_deletion) = (&request["oldObject"], text("/operation") == "DELETE");
+        let uid = required("/uid")?;
+        let (old, is_deletion) = (&request["oldObject"], required("/operation")? == "DELETE");
         let asked = Asked {
-            group: text("/resource/group"),
-            resource: text("/resource/resource"),
+            group: required("/resource/group")?,
+            resource: required("/resource/resource")?,
             subresource: text("/subResource"),
             namespace: text("/namespace"),
             name: text("/name"),

@@ -14,18 +14,19 @@ use windlass_api::cluster::{
 };
 use windlass_api::names::{CLUSTER_FINALIZER, CLUSTER_NAME_LABEL};
 use windlass_engine::cluster::deletion::{Deletion, Descendant, DescendantKind, awaits_hook, next};
-use windlass_engine::cluster::{ControlPlaneSeen, Descendants, Observed, decide};
+use windlass_engine::cluster::{Connection, ControlPlaneSeen, Descendants, Observed, decide};
 use windlass_engine::contract;
 use windlass_engine::pause::Pause;
 use windlass_runtime::{
-    Cache, Context, EventType, Kind, Manager, ObjectKey, Outcome, Reconciler, WriteError,
+    Cache, Context, EventType, Kind, Manager, ObjectKey, Outcome, Reconciler, Trigger, WriteError,
 };
 
-use crate::external::{External, ExternalError, Externals};
-use crate::merge_patch::{self, MergePatchError};
+use crate::external::{External, Externals};
 use crate::pause;
-use crate::references::{claim, ignore_gone, read, release};
+use crate::references::{ReferrerError, claim, ignore_gone, read, release};
+use crate::status;
 use crate::worker_group::rest;
+use crate::workload_nodes::WorkloadNodes;
 
 /// How much time is between two looks at one Cluster: it has thousands of Machines below it.
 const PACE: Duration = Duration::from_secs(1);
@@ -38,31 +39,21 @@ pub struct Clusters {
     pools: Cache<MachinePool>,
     machines: Cache<Machine>,
     externals: Externals,
+    nodes: WorkloadNodes,
     topology: bool,
-}
-
-/// Why a reconcile of a Cluster failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ClusterError {
-    /// A write failed.
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    /// Its status cannot be written as a patch.
-    #[error("status: {0}")]
-    Status(#[from] MergePatchError),
-    /// An object of a provider could not be read.
-    #[error(transparent)]
-    External(#[from] ExternalError),
 }
 
 impl Clusters {
     /// Adds the Cluster controller to a manager. `topology` says whether the topology controller runs, too: it then asks
     /// extensions before a Cluster is deleted, and this one waits for it.
-    pub fn register(manager: &Manager, externals: Externals, topology: bool) {
+    pub fn register(manager: &Manager, externals: Externals, nodes: WorkloadNodes, topology: bool) {
         let clusters: Cache<Cluster> = manager.cache();
         let (deployments, sets) = (manager.cache(), manager.cache());
         let (pools, machines) = (manager.cache(), manager.cache());
         let referring = clusters.clone();
+        let trigger = Trigger::new();
+        let answered = trigger.clone();
+        nodes.on_answer(Arc::new(move |cluster| answered.fire(cluster)));
         manager
             .controller("cluster", &clusters)
             .pace(PACE)
@@ -71,6 +62,7 @@ impl Clusters {
             .watches(&pools, |pool: &MachinePool| cluster_key(pool, &pool.spec.cluster_name))
             .watches(&machines, |machine: &Machine| cluster_key(machine, &machine.spec.cluster_name))
             .on_dynamic(move |object| referring_to(&referring, object))
+            .triggered_by(&trigger)
             .register(Self {
                 clusters: clusters.clone(),
                 deployments,
@@ -78,6 +70,7 @@ impl Clusters {
                 pools,
                 machines,
                 externals,
+                nodes,
                 topology,
             });
     }
@@ -102,9 +95,9 @@ fn referring_to(clusters: &Cache<Cluster>, object: &DynamicObject) -> Vec<Object
 }
 
 impl Reconciler for Clusters {
-    type Error = ClusterError;
+    type Error = ReferrerError;
 
-    async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, ClusterError> {
+    async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, ReferrerError> {
         let Some(cluster) = self.clusters.get(key) else { return Ok(Outcome::done()) };
         let cluster = cluster.as_ref();
         if let Some(pause) = Pause::of(&cluster.metadata, Some(cluster)) {
@@ -141,10 +134,13 @@ impl Reconciler for Clusters {
 
         let belongs = Belongs::read(self, key);
         let descendants = belongs.descendants();
-        let step = deleting.then(|| {
+        let step = if deleting {
             let hook = awaits_hook(cluster, self.topology);
-            next(cluster, &descendants, &control_plane.referenced, &infrastructure.referenced, hook)
-        });
+            let (control_plane, infrastructure) = (&control_plane.referenced, &infrastructure.referenced);
+            Some(next(cluster, &descendants, control_plane, infrastructure, hook)?)
+        } else {
+            None
+        };
         if let Some(step) = &step {
             let externals = (control_plane.external.as_ref(), infrastructure.external.as_ref());
             self.delete(context, cluster, step, externals).await?;
@@ -153,8 +149,10 @@ impl Reconciler for Clusters {
                 return Ok(Outcome::done());
             }
         }
+        let connection = self.connection(cluster).await;
         let observed = Observed {
             cluster,
+            connection,
             infrastructure: infrastructure.referenced,
             control_plane: control_plane.referenced,
             descendants,
@@ -163,28 +161,42 @@ impl Reconciler for Clusters {
         self.write(context, cluster, &observed).await?;
         match infrastructure.error.or(control_plane.error) {
             Some(error) => Err(error.into()),
-            None => Ok(Outcome::done().resting(rest(belongs.machines.len()))),
+            None => {
+                let again = observed.connection.look_again(context.now());
+                let again = again.and_then(|wait| Duration::try_from(wait).ok());
+                let outcome = again.map_or_else(Outcome::done, Outcome::after);
+                Ok(outcome.resting(rest(belongs.machines.len())))
+            }
         }
     }
 }
 
 impl Clusters {
+    /// Whether the workload cluster answers; there is none to ask before the control plane is initialized.
+    async fn connection(&self, cluster: &Cluster) -> Connection {
+        if cluster.status.initialization.control_plane_initialized != Some(true) {
+            return Connection::NotSought;
+        }
+        match self.nodes.answers(&ObjectKey::of(cluster)).await {
+            Ok(()) => Connection::Answers,
+            Err(silence) => Connection::Silent { since: silence.since, why: silence.why.to_string() },
+        }
+    }
+
     async fn write(
         &self,
         context: &Context,
         cluster: &Cluster,
         observed: &Observed<'_>,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<(), ReferrerError> {
         let decision = decide(observed, context.now());
         let mut read = None;
         if let Some(endpoint) = &decision.endpoint {
             let patch = json!({"spec": {"controlPlaneEndpoint": endpoint}});
             read = Some(context.writer::<Cluster>().patch(cluster, patch).await?);
         }
-        if let Some(status) = merge_patch::between(&cluster.status, &decision.status)? {
-            let read = read.as_ref().unwrap_or(cluster);
-            ignore_gone(context.writer().patch_status(read, json!({"status": status})).await)?;
-        }
+        let (read, after) = (read.as_ref().unwrap_or(cluster), &decision.status);
+        status::write::<_, _, ReferrerError>(&context.writer(), read, &cluster.status, after).await?;
         if cluster.status.phase != decision.status.phase
             && let Some(phase) = &decision.status.phase
         {
@@ -211,8 +223,8 @@ impl Clusters {
                 }
                 return Ok(());
             }
-            Deletion::ControlPlane { delete: true, .. } => control_plane,
-            Deletion::Infrastructure { delete: true, .. } => infrastructure,
+            Deletion::ControlPlane(leaving) if leaving.delete => control_plane,
+            Deletion::Infrastructure(leaving) if leaving.delete => infrastructure,
             _ => None,
         };
         if let Some(external) = external.filter(|external| owned(external)) {

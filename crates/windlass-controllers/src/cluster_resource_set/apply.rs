@@ -43,7 +43,7 @@ async fn one(
     kinds: &mut BTreeMap<String, (ApiResource, ApiCapabilities)>,
 ) -> Result<(), String> {
     let object: DynamicObject = serde_json::from_value(object.clone()).map_err(|error| error.to_string())?;
-    let types = object.types.clone().unwrap_or_default();
+    let types = object.types.clone().ok_or("apiVersion and kind are missing")?;
     let kind = GroupVersionKind::try_from(&types).map_err(|error| error.to_string())?;
     let name = format!("{}/{}", types.api_version, types.kind);
     if !kinds.contains_key(&name) {

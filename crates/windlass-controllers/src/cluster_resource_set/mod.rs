@@ -28,9 +28,9 @@ use windlass_runtime::{
     describe_error, owner_reference, uid_of,
 };
 
-use crate::merge_patch::{self, MergePatchError};
 use crate::pause;
 use crate::references::{ignore_gone, release};
+use crate::status::{self, StatusError};
 use crate::workload::WorkloadAccess;
 
 /// Finalizer of ClusterResourceSets.
@@ -57,8 +57,8 @@ pub enum ClusterResourceSetError {
     #[error(transparent)]
     Write(#[from] WriteError),
     /// A change cannot be written as a patch.
-    #[error("status: {0}")]
-    Status(#[from] MergePatchError),
+    #[error(transparent)]
+    Status(#[from] StatusError),
     /// Its selector makes no sense.
     #[error("spec.clusterSelector: {0}")]
     Selector(#[from] SelectorError),
@@ -164,9 +164,7 @@ impl Reconciler for ClusterResourceSets {
         condition::set(&mut status.conditions, applied(&problems), generation, context.now());
         condition::set(&mut status.conditions, not_paused(), generation, context.now());
         status.observed_generation = generation;
-        if let Some(patch) = merge_patch::between(&set.status, &status)? {
-            ignore_gone(context.writer().patch_status(set, json!({"status": patch})).await)?;
-        }
+        status::write::<_, _, ClusterResourceSetError>(&context.writer(), set, &set.status, &status).await?;
         Ok(if !problems.is_empty() {
             Outcome::after(RETRY)
         } else if set.spec.strategy == Some(ClusterResourceSetStrategy::Reconcile) && !clusters.is_empty() {
@@ -188,8 +186,8 @@ impl ClusterResourceSets {
         for resource in &set.spec.resources {
             let key = ObjectKey::new(ObjectKey::of(set).namespace, &resource.name);
             let content = match resource.kind {
-                ResourceKind::Secret => self.read_secret(context, set, &key, resource).await?,
-                _ => self.read_config_map(context, set, &key, resource).await?,
+                ResourceKind::Secret => read::<Secret>(context, set, &key, resource).await?,
+                _ => read::<ConfigMap>(context, set, &key, resource).await?,
             };
             let parsed = content.and_then(|content| Ok((hash(&content), objects(resource, &content)?)));
             match parsed {
@@ -198,38 +196,6 @@ impl ClusterResourceSets {
             }
         }
         Ok((readable, problems))
-    }
-
-    async fn read_config_map(
-        &self,
-        context: &Context,
-        set: &ClusterResourceSet,
-        key: &ObjectKey,
-        resource: &ResourceRef,
-    ) -> Result<Result<Content, NotApplied>, ClusterResourceSetError> {
-        let read = context.get::<ConfigMap>(key).await.map_err(|error| unread(resource, &error))?;
-        let Some(map) = read else { return Ok(Err(NotApplied::Missing(resource.clone()))) };
-        own(context, set, &map).await?;
-        let mut content = map.data.unwrap_or_default();
-        content.extend(texts(map.binary_data));
-        Ok(Ok(content))
-    }
-
-    async fn read_secret(
-        &self,
-        context: &Context,
-        set: &ClusterResourceSet,
-        key: &ObjectKey,
-        resource: &ResourceRef,
-    ) -> Result<Result<Content, NotApplied>, ClusterResourceSetError> {
-        let read = context.get::<Secret>(key).await.map_err(|error| unread(resource, &error))?;
-        let Some(secret) = read else { return Ok(Err(NotApplied::Missing(resource.clone()))) };
-        let type_ = secret.type_.clone().unwrap_or_default();
-        if type_ != RESOURCE_SET_SECRET_TYPE {
-            return Ok(Err(NotApplied::WrongSecretType { name: resource.name.clone(), type_ }));
-        }
-        own(context, set, &secret).await?;
-        Ok(Ok(texts(secret.data)))
     }
 
     /// Applies to one cluster what it does not have yet.
@@ -347,6 +313,46 @@ impl ClusterResourceSets {
 
 fn unread(resource: &ResourceRef, error: &kube::Error) -> ClusterResourceSetError {
     ClusterResourceSetError::Read { resource: resource.clone(), why: describe_error(error) }
+}
+
+/// What a resource of a set may be.
+trait Resources: Kind + Resource<DynamicType = ()> {
+    /// What it brings, or why nothing of it is applied.
+    fn content(&self) -> Result<Content, NotApplied>;
+}
+
+impl Resources for ConfigMap {
+    fn content(&self) -> Result<Content, NotApplied> {
+        let mut content = self.data.clone().unwrap_or_default();
+        content.extend(texts(self.binary_data.clone()));
+        Ok(content)
+    }
+}
+
+impl Resources for Secret {
+    fn content(&self) -> Result<Content, NotApplied> {
+        let type_ = self.type_.clone().unwrap_or_default();
+        if type_ != RESOURCE_SET_SECRET_TYPE {
+            return Err(NotApplied::WrongSecretType { name: self.name_any(), type_ });
+        }
+        Ok(texts(self.data.clone()))
+    }
+}
+
+/// Reads what a resource brings, and makes the set an owner of it.
+async fn read<K: Resources>(
+    context: &Context,
+    set: &ClusterResourceSet,
+    key: &ObjectKey,
+    resource: &ResourceRef,
+) -> Result<Result<Content, NotApplied>, ClusterResourceSetError> {
+    let found = context.get::<K>(key).await.map_err(|error| unread(resource, &error))?;
+    let Some(found) = found else { return Ok(Err(NotApplied::Missing(resource.clone()))) };
+    let content = found.content();
+    if content.is_ok() {
+        own(context, set, &found).await?;
+    }
+    Ok(content)
 }
 
 /// Makes a set an owner of what it refers to.

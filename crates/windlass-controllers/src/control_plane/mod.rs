@@ -46,6 +46,7 @@ use crate::certificates::CertificateError;
 use crate::external::{ExternalError, Externals};
 use crate::in_place::InPlaceExtensions;
 use crate::pause;
+use crate::status::StatusError;
 use crate::workload::{NoAnswer, WorkloadAccess};
 use health::Inspection;
 
@@ -68,6 +69,9 @@ pub enum ControlPlaneError {
     /// Something of a provider could not be read.
     #[error(transparent)]
     External(#[from] ExternalError),
+    /// Its status cannot be written as a patch.
+    #[error(transparent)]
+    Status(#[from] StatusError),
     /// An object does not say which one it is.
     #[error(transparent)]
     Incomplete(#[from] Incomplete),
@@ -372,7 +376,7 @@ impl ControlPlaneReconciler {
 
 /// When an external updater wants to be asked again.
 fn again(at: Option<Timestamp>, now: Timestamp) -> Outcome {
-    let until = at.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
+    let until = Outcome::at(at, now).wait();
     until.map_or_else(Outcome::done, |until| Outcome::after(until.max(PACE)))
 }
 

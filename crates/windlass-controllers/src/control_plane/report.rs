@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::ResourceExt;
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass_api::cluster::{Machine, StatusVersion};
 use windlass_api::conditions::OWNER_REMEDIATED;
 use windlass_api::control_plane::{
@@ -19,14 +19,16 @@ use windlass_engine::control_plane::{
 };
 use windlass_engine::external_update::EXTERNAL_UPDATE;
 use windlass_engine::in_place::CAN_UPDATE_IN_PLACE;
+use windlass_engine::legacy;
 use windlass_engine::pause::not_paused;
 use windlass_engine::versions;
 use windlass_engine::waiting::{Wait, WaitingOn};
 use windlass_runtime::{EventType, ObjectKey, WriteError};
 
-use super::Scope;
 use super::ask::Decided;
 use super::health::Inspection;
+use super::{ControlPlaneError, Scope};
+use crate::status;
 
 /// Writes the conditions of Machines that are the control plane's to say.
 pub(super) async fn machines(
@@ -92,7 +94,7 @@ pub(super) async fn control_plane(
     machines: &[Arc<Machine>],
     observed: &Observed,
     decided: &Decided,
-) -> Result<(), WriteError> {
+) -> Result<(), ControlPlaneError> {
     let decision = &decided.decision;
     let views: Vec<MachineConditions<'_>> = machines
         .iter()
@@ -104,10 +106,8 @@ pub(super) async fn control_plane(
         })
         .collect();
     keep_wait(scope, decision).await?;
-    let status = status(scope, machines, observed, decided, &views);
-    if status == scope.control_plane.status {
-        return Ok(());
-    }
+    let status = desired_status(scope, machines, observed, decided, &views);
+    let Some(patch) = status::patch(&scope.control_plane.status, &status)? else { return Ok(()) };
     if let Step::Wait(waiting @ WaitingOn::Preflight { .. }) = &decision.step {
         let message = waiting.sentence().to_string();
         scope.context.event(scope.control_plane, EventType::Warning, "ControlPlaneUnhealthy", message);
@@ -115,8 +115,7 @@ pub(super) async fn control_plane(
     let writer = scope.context.writer::<KubeadmControlPlane>();
     let key = ObjectKey::of(scope.control_plane);
     // Without a lock: the action before may have changed the object, and its status is ours alone.
-    let patch = replacing(&scope.control_plane.status, &status);
-    writer.patch_status_unconditionally(&key, json!({"status": patch})).await?;
+    writer.patch_status_unconditionally(&key, patch).await?;
     Ok(())
 }
 
@@ -136,20 +135,7 @@ async fn keep_wait(scope: &Scope<'_>, decision: &Decision) -> Result<(), WriteEr
     Ok(())
 }
 
-/// A merge patch that makes one status of another: what is no longer there is removed.
-fn replacing(before: &KubeadmControlPlaneStatus, after: &KubeadmControlPlaneStatus) -> Value {
-    // A status that was read or made here always serialises.
-    let fields = |status| serde_json::to_value(status).unwrap_or_default();
-    let mut patch = fields(after);
-    for key in fields(before).as_object().into_iter().flat_map(|before| before.keys()) {
-        if patch.get(key).is_none() {
-            patch[key] = Value::Null;
-        }
-    }
-    patch
-}
-
-fn status(
+fn desired_status(
     scope: &Scope<'_>,
     machines: &[Arc<Machine>],
     observed: &Observed,
@@ -176,7 +162,7 @@ fn status(
         .into_iter()
         .map(|count| StatusVersion { version: count.version, replicas: i32::try_from(count.replicas).ok() })
         .collect();
-    KubeadmControlPlaneStatus {
+    let mut status = KubeadmControlPlaneStatus {
         conditions: all,
         initialization: KubeadmControlPlaneInitializationStatus {
             control_plane_initialized: observed
@@ -194,7 +180,9 @@ fn status(
         observed_generation: generation,
         last_remediation: last_remediation(observed, decision).or_else(|| before.last_remediation.clone()),
         deprecated: before.deprecated.clone(),
-    }
+    };
+    legacy::control_plane(&mut status, now);
+    status
 }
 
 fn last_remediation(observed: &Observed, decision: &Decision) -> Option<LastRemediationStatus> {

@@ -1,11 +1,13 @@
 //! Discovery of one extension.
 
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::{Value, json};
 use windlass_api::runtime::{
     CaBundle, DISCOVERED_CONDITION, DISCOVERED_REASON, ExtensionConfig, HandlerStatus, InjectCaError,
     NOT_DISCOVERED_REASON, SecretReference,
 };
+use windlass_engine::condition::{self, Finding};
 use windlass_engine::pause::Pause;
 use windlass_hooks::{HookClient, Readiness};
 use windlass_runtime::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler, WriteError, describe_error};
@@ -131,25 +133,21 @@ async fn write_status(
     config: &ExtensionConfig,
     discovered: Result<Vec<HandlerStatus>, String>,
 ) -> Result<(), WriteError> {
-    let before = config.condition(DISCOVERED_CONDITION);
     let known = &config.status.handlers;
-    let (status, reason, message, handlers) = match discovered {
-        Ok(handlers) => ("True", DISCOVERED_REASON, String::new(), handlers),
-        Err(error) => ("False", NOT_DISCOVERED_REASON, error, known.clone()),
+    let (finding, handlers) = match discovered {
+        Ok(handlers) => (Finding::yes(DISCOVERED_CONDITION, DISCOVERED_REASON), handlers),
+        Err(error) => {
+            (Finding::no(DISCOVERED_CONDITION, NOT_DISCOVERED_REASON).because(error), known.clone())
+        }
     };
-    let before = before.map(|before| json!(before));
-    let since = match &before {
-        Some(before) if before["status"] == status => before["lastTransitionTime"].clone(),
-        _ => json!(context.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
-    };
-    let condition = json!({
-        "type": DISCOVERED_CONDITION, "status": status, "reason": reason, "message": message,
-        "observedGeneration": config.metadata.generation, "lastTransitionTime": since,
-    });
-    if before.as_ref() == Some(&condition) && handlers == *known {
+    // Conditions of others are not ours to apply.
+    let mut conditions: Vec<Condition> =
+        config.condition(DISCOVERED_CONDITION).cloned().into_iter().collect();
+    let is_said = !condition::set(&mut conditions, finding, config.metadata.generation, context.now());
+    if is_said && handlers == *known {
         return Ok(());
     }
-    let mut status = json!({"conditions": [condition]});
+    let mut status = json!({"conditions": conditions});
     if !handlers.is_empty() {
         status["handlers"] = json!(handlers);
     }

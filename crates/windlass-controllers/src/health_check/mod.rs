@@ -21,9 +21,9 @@ use windlass_runtime::{
 };
 
 use crate::external::{ExternalError, FromTemplate, plural};
-use crate::merge_patch::{self, MergePatchError};
 use crate::pause;
 use crate::references::{adopt, ignore_gone};
+use crate::status::{self, StatusError};
 use crate::workload_nodes::WorkloadNodes;
 
 /// How much time is between two looks of one health check: Machines change often while they come up.
@@ -46,8 +46,8 @@ pub enum HealthCheckError {
     #[error(transparent)]
     Write(#[from] WriteError),
     /// Its status cannot be written as a patch.
-    #[error("status: {0}")]
-    Status(#[from] MergePatchError),
+    #[error(transparent)]
+    Status(#[from] StatusError),
     /// Its selector makes no sense.
     #[error(transparent)]
     Selector(#[from] SelectorError),
@@ -134,14 +134,11 @@ impl Reconciler for HealthChecks {
                 self.mark(context, check, machine, mark).await?;
             }
         }
-        if let Some(status) = merge_patch::between(&check.status, &decision.status)? {
-            ignore_gone(context.writer().patch_status(check, json!({"status": status})).await)?;
-        }
+        let after = &decision.status;
+        status::write::<_, _, HealthCheckError>(&context.writer(), check, &check.status, after).await?;
         let silent =
             if nodes.is_none() && !machines.is_empty() { Outcome::after(SILENCE) } else { Outcome::done() };
-        let wait = decision.look_again.map(|at| at.duration_since(context.now()));
-        let wait = wait.and_then(|wait| Duration::try_from(wait).ok());
-        Ok(wait.map_or_else(Outcome::done, Outcome::after).or(silent))
+        Ok(Outcome::at(decision.look_again, context.now()).or(silent))
     }
 }
 
@@ -187,7 +184,7 @@ impl HealthChecks {
                 Remedy::Owner | Remedy::None => {}
             }
         }
-        let patch = json!({"status": {"conditions": mark.conditions}});
+        let patch = json!({"status": {"conditions": mark.conditions, "deprecated": mark.deprecated}});
         ignore_gone(context.writer().patch_status(machine, patch).await)?;
         if matches!(mark.remedy, Remedy::Owner | Remedy::External) {
             let message = format!("MachineHealthCheck {} asks for remediation", check.name_any());

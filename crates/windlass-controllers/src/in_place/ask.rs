@@ -14,6 +14,7 @@ use windlass_engine::in_place::{
     ClaimError, Claims, Composition, InPlaceAnswer, Level, Objects, Verdict, WhyNotInPlace, WhyUnusable,
 };
 use windlass_hooks::{Answer, CallError, HookClient, Registration};
+use windlass_runtime::elsewhere;
 
 use super::InPlaceExtensions;
 
@@ -162,13 +163,13 @@ async fn call(
         Level::Machine => {
             let (current, desired) = (current.into(), desired.into());
             let request = CanUpdateMachineRequest { current, desired, ..CanUpdateMachineRequest::default() };
-            hooks.call_at_pace::<CanUpdateMachine>(handler, request).await?.map(Claims::from)
+            elsewhere(hooks.call_at_pace::<CanUpdateMachine>(handler, request)).await?.map(Claims::from)
         }
         Level::MachineSet => {
             let (current, desired) = (current.into(), desired.into());
             let request =
                 CanUpdateMachineSetRequest { current, desired, ..CanUpdateMachineSetRequest::default() };
-            hooks.call_at_pace::<CanUpdateMachineSet>(handler, request).await?.map(Claims::from)
+            elsewhere(hooks.call_at_pace::<CanUpdateMachineSet>(handler, request)).await?.map(Claims::from)
         }
     })
 }

@@ -21,7 +21,7 @@ use windlass_engine::external_update::{
 use windlass_engine::machine_set::annotation;
 use windlass_hooks::Answer as Called;
 use windlass_hooks::cache::Question;
-use windlass_runtime::{Context, EventType, Kind, ObjectKey, WriteError};
+use windlass_runtime::{Context, EventType, Kind, ObjectKey, WriteError, elsewhere};
 
 use super::ask::registration;
 use super::{InPlaceError, InPlaceExtensions};
@@ -132,7 +132,7 @@ impl InPlaceExtensions {
         let content = (namespace, &request.owner, &request.machines, &request.desired);
         let question = Question::of_content::<hooks::ExternalUpdate>(&asked.name, &content);
         let call = hooks.call_one::<hooks::ExternalUpdate>(&asked.name, namespace, request);
-        Ok(match hooks.at_pace(&question, call).await? {
+        Ok(match elsewhere(hooks.at_pace(&question, call)).await? {
             Called::Ignored(_) => Answer::NotReached,
             Called::Given(response) if response.accepted => {
                 let seconds = i64::from(response.retry_after_seconds);

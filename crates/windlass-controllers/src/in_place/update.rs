@@ -6,6 +6,7 @@ use windlass_api::hooks::{
 };
 use windlass_engine::machine::in_place::InPlaceFailure;
 use windlass_hooks::Answer;
+use windlass_runtime::elsewhere;
 
 use super::InPlaceExtensions;
 
@@ -36,7 +37,7 @@ impl InPlaceExtensions {
         }
         let request = UpdateMachineRequest { desired, ..UpdateMachineRequest::default() };
         for handler in handlers {
-            let answer = hooks.call_at_pace::<UpdateMachine>(&handler, request.clone()).await;
+            let answer = elsewhere(hooks.call_at_pace::<UpdateMachine>(&handler, request.clone())).await;
             match answer.map_err(|error| failed(error.to_string()))? {
                 Answer::Ignored(failure) => {
                     return Err(failed(format!("{} was not reached: {failure}", handler.name)));

@@ -11,10 +11,10 @@ use windlass_api::names::{
     PRE_TERMINATE_DELETE_HOOK_PREFIX,
 };
 use windlass_engine::contract;
-use windlass_engine::machine::Referenced;
 use windlass_engine::machine::deletion::{
     Drain, Facts, NodeDeletion, NodeSkipped, NodeSteps, Owned, Step, Timeouts, next,
 };
+use windlass_engine::referenced::Referenced;
 use windlass_runtime::{Context, EventType, ObjectKey};
 
 use super::observe::Seen;

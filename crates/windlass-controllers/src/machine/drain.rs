@@ -6,7 +6,7 @@ use http::StatusCode;
 use k8s_openapi::api::core::v1::{Namespace, Node, Pod as EvictedPod};
 use kube::api::{Api, EvictParams, ListParams, Patch, PatchParams};
 use kube::client::Body;
-use kube::core::{Request, Status};
+use kube::core::{ObjectList, Request, Status};
 use kube::{Client, Resource, ResourceExt};
 use serde_json::json;
 use windlass_api::cluster::Machine;
@@ -41,7 +41,8 @@ impl Machines {
         let namespace = ObjectKey::of(machine).namespace;
         let rules = self.drain_rules.in_namespace(&namespace);
         let cluster = self.clusters.get(&ObjectKey::new(&namespace, &machine.spec.cluster_name));
-        let cluster = cluster.map(|cluster| cluster.labels().clone()).unwrap_or_default();
+        // A Cluster that is gone has no labels: rules for all Clusters still hold.
+        let cluster = cluster.map_or_else(Labels::new, |cluster| cluster.labels().clone());
         DrainRules::of_machine(rules.iter().map(AsRef::as_ref), machine.labels(), &cluster)
     }
 
@@ -93,8 +94,8 @@ async fn drain(
     let answers = ready.is_none_or(|ready| ready.status != "Unknown");
 
     let namespaces = namespaces(client, rules).await?;
-    let look = || look(context, client, name, answers, (rules, &namespaces));
-    let todo = look().await?;
+    let left_to_drain = || left_to_drain(context, client, name, answers, (rules, &namespaces));
+    let todo = left_to_drain().await?;
     if todo.is_done() {
         return Ok(Drain::Done);
     }
@@ -103,7 +104,7 @@ async fn drain(
         evictions.push((pod.clone(), evict(client, pod).await?));
     }
     // Pods without a grace period are gone already.
-    let left = look().await?;
+    let left = left_to_drain().await?;
     if left.is_done() {
         return Ok(Drain::Done);
     }
@@ -153,12 +154,21 @@ async fn namespaces(client: &Client, rules: &DrainRules) -> Result<BTreeMap<Stri
         return Ok(BTreeMap::new());
     }
     let api: Api<Namespace> = Api::all(client.clone());
-    let found = answer(api.list_metadata(&ListParams::default())).await?;
-    let found = found.map(|found| found.items).unwrap_or_default();
+    let found = listed("namespaces", api.list_metadata(&ListParams::default())).await?;
     Ok(found.iter().map(|namespace| (namespace.name_any(), namespace.labels().clone())).collect())
 }
 
-async fn look(
+/// The items of a list that every Kubernetes API has. "Not found" means that something else has answered, and not that there
+/// are none: a Node would pass for drained.
+async fn listed<K: Clone>(
+    resource: &str,
+    list: impl Future<Output = Result<ObjectList<K>, kube::Error>>,
+) -> Result<Vec<K>, NoAnswer> {
+    let found = answer(list).await?;
+    Ok(found.ok_or_else(|| NoAnswer::Refused(format!("{resource} cannot be listed: not found")))?.items)
+}
+
+async fn left_to_drain(
     context: &Context,
     client: &Client,
     node: &str,
@@ -167,7 +177,7 @@ async fn look(
 ) -> Result<DrainPlan, NoAnswer> {
     let pods = all_pods(client.clone());
     let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    let pods = answer(pods.list(&on_node)).await?.map(|pods| pods.items).unwrap_or_default();
+    let pods = listed("pods", pods.list(&on_node)).await?;
     let nothing = Labels::new();
     let drain_pod = |pod: &Pod| {
         let described = drain_pod(pod);
@@ -178,10 +188,7 @@ async fn look(
     let mut daemon_sets = DaemonSets::new();
     if pods.iter().any(|pod| pod.controller.as_ref().is_some_and(|(kind, _)| kind == "DaemonSet")) {
         let api = all_daemon_sets(client.clone());
-        let found = answer(api.list_metadata(&ListParams::default()))
-            .await?
-            .map(|found| found.items)
-            .unwrap_or_default();
+        let found = listed("daemonsets", api.list_metadata(&ListParams::default())).await?;
         daemon_sets =
             found.iter().map(|set| (ObjectKey::of_meta(&set.metadata).namespace, set.name_any())).collect();
     }
@@ -224,14 +231,27 @@ mod tests {
 
     use super::*;
 
-    /// What an API makes of an eviction that always answers the same.
-    async fn evicted(code: u16, body: &'static str) -> Eviction {
+    /// An API that always answers the same.
+    fn answering(code: u16, body: &'static str) -> Client {
         let service = tower::service_fn(move |_: http::Request<Body>| async move {
             let answer = http::Response::builder().status(code).body(Body::from(body.as_bytes().to_vec()));
             Ok::<_, Infallible>(answer.unwrap())
         });
+        Client::new(service, "default")
+    }
+
+    /// What such an API makes of an eviction.
+    async fn evicted(code: u16, body: &'static str) -> Eviction {
         let pod = PodName { namespace: "default".to_owned(), name: "web".to_owned() };
-        evict(&Client::new(service, "default"), &pod).await.unwrap()
+        evict(&answering(code, body), &pod).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_api_that_has_no_pods_at_all_does_not_pass_for_one_with_nothing_to_drain() {
+        let gone = r#"{"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}"#;
+        let pods = all_pods(answering(404, gone));
+        let refused = listed("pods", pods.list(&ListParams::default())).await.unwrap_err();
+        assert_eq!(refused.to_string(), "pods cannot be listed: not found");
     }
 
     #[tokio::test]

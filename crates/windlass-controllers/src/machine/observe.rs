@@ -1,7 +1,6 @@
 //! Reads what is around a Machine.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node as WorkloadNode;
@@ -179,7 +178,6 @@ impl Seen {
     /// When to look again because of times that are written down elsewhere.
     pub(super) fn again(&self, now: Timestamp) -> Outcome {
         let times = [self.rollout_after, self.update_again].into_iter().flatten().filter(|time| *time > now);
-        let wait = times.min().map(|time| Duration::try_from(time.duration_since(now)).unwrap_or_default());
-        wait.map_or_else(Outcome::done, Outcome::after)
+        Outcome::at(times.min(), now)
     }
 }

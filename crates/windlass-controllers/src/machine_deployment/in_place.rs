@@ -66,7 +66,7 @@ impl Deployments {
         };
         for name in questions {
             let Some(old) = find(name) else { continue };
-            let (old, new) = compared_sets(scope.deployment, old, new, scope.fresh);
+            let (old, new) = compared_sets(scope.deployment, old, new, scope.fresh)?;
             let answer = match self.states(scope, &old, &new).await? {
                 Err(missing) => Ok(Err(WhyNotInPlace::Impossible(missing))),
                 Ok((current, desired)) => extensions.ask(current, desired).await,
@@ -127,7 +127,7 @@ impl Deployments {
         match self.externals.get(scope.context, namespace, reference).await {
             Ok(Some(external)) => Ok(Ok(view(external.object.as_ref())?)),
             Ok(None) => Ok(Err(format!("{reference} does not exist"))),
-            Err(error @ (ExternalError::NoDefinition { .. } | ExternalError::NoContract { .. })) => {
+            Err(error @ (ExternalError::NoCrd { .. } | ExternalError::NoContract { .. })) => {
                 Ok(Err(error.to_string()))
             }
             Err(error) => Err(error.into()),

@@ -20,19 +20,20 @@ use windlass_engine::in_place::{CAN_UPDATE_IN_PLACE, Said};
 use windlass_engine::machine_set::{annotation, is_updating, selector};
 use windlass_engine::pause::Pause;
 use windlass_engine::rollout::{
-    self, Blocked, Leftover, StatusFacts, controller_reference, finished_sets, in_place_questions, next_set,
-    observe, plan, progress, roles,
+    self, Blocked, Leftover, StatusFacts, finished_sets, in_place_questions, next_set, observe, plan,
+    progress, roles,
 };
 use windlass_runtime::{
-    Cache, Context, EventType, Incomplete, Manager, ObjectKey, Outcome, Reconciler, owner_reference, uid_of,
+    Cache, Context, EventType, Incomplete, Manager, ObjectKey, Outcome, Reconciler, controller_reference,
+    owner_reference, uid_of,
 };
 
 use crate::external::Externals;
 use crate::in_place::InPlaceExtensions;
 use crate::pause;
+use crate::status;
 use crate::worker_group::{
-    Marks, PACE, Templates, WorkerError, adoption, controller, rest, select, uses_template,
-    without_finalizer, write_status,
+    Marks, PACE, Templates, WorkerError, adoption, controller, rest, select, uses_template, without_finalizer,
 };
 use in_place::{Asked, Scope};
 
@@ -170,7 +171,7 @@ impl Deployments {
             .into_iter()
             .filter(|set| controller(&set.metadata).is_none() && set.metadata.deletion_timestamp.is_none());
         for orphan in orphans {
-            let patch = adoption(&orphan.metadata, &controller_reference(deployment));
+            let patch = adoption(&orphan.metadata, &controller_reference(deployment)?);
             let adopted = context.writer::<MachineSet>().patch(&orphan, patch).await?;
             let name = ObjectKey::of(&adopted).name;
             context.event(
@@ -211,8 +212,8 @@ impl Deployments {
         machines: &[Arc<Machine>],
     ) -> Result<Reconciled, WorkerError> {
         let templates = Templates::read(&self.externals, context, cluster, &deployment.spec.template).await?;
-        // Who says nothing is given a size by the API server; until then there is nothing to plan.
-        if deployment.spec.replicas.is_none() {
+        // An autoscaler decides: until it has, there is nothing to plan.
+        if deployment.replicas().is_none() {
             return Ok(Reconciled { obstacles: templates.obstacles, ..Reconciled::default() });
         }
         let namespace = &ObjectKey::of(deployment).namespace;
@@ -220,7 +221,7 @@ impl Deployments {
             self.sets.in_namespace(namespace).iter().filter_map(|set| set.metadata.name.clone()).collect();
         let sets: Vec<&MachineSet> = sets.iter().map(AsRef::as_ref).collect();
         let machines: Vec<&Machine> = machines.iter().map(AsRef::as_ref).collect();
-        let fresh = next_set(deployment, &sets, &taken);
+        let fresh = next_set(deployment, &sets, &taken)?;
         let mut observed = observe(deployment, &sets, &machines, &fresh.name, context.now())?;
         let questions = in_place_questions(&observed);
         let scope = Scope { context, cluster, deployment, sets: &sets, fresh: &fresh, questions: &questions };
@@ -308,10 +309,11 @@ impl Deployments {
             in_place: &found.in_place,
             external_update: &found.external_update,
             complete: error.is_none(),
+            // One that cannot be used is said as an obstacle.
             selector: selects.as_deref().unwrap_or_default(),
             now: context.now(),
         });
-        write_status(&context.writer(), deployment, &deployment.status, &after).await?;
+        status::write::<_, _, WorkerError>(&context.writer(), deployment, &deployment.status, &after).await?;
         if let Some(error) = error {
             return Err(error);
         }
@@ -332,8 +334,7 @@ impl Deployments {
         let until = deployment.spec.rollout.after.as_ref().map(|after| after.0.duration_since(context.now()));
         let wait = until.and_then(|until| Duration::try_from(until).ok()).filter(|until| !until.is_zero());
         // They say when they want to be asked again.
-        let external = found.again.map(|again| again.duration_since(context.now()));
-        let external = external.map(|until| Duration::try_from(until).unwrap_or_default().max(PACE));
+        let external = Outcome::at(found.again, context.now()).wait().map(|until| until.max(PACE));
         let wait = wait.into_iter().chain(learning).chain(external).min();
         Ok(wait.map_or_else(Outcome::done, Outcome::after).resting(rest(machines.len())))
     }
@@ -370,7 +371,7 @@ fn leftover(set: &MachineSet) -> Leftover {
     let count = |number: Option<i32>| u32::try_from(number.unwrap_or(0)).unwrap_or(0);
     Leftover {
         name: ObjectKey::of(set).name,
-        spec: count(set.spec.replicas),
+        spec: count(set.replicas()),
         status: count(set.status.replicas),
         observed: set.status.observed_generation >= set.metadata.generation,
         deleting: set.metadata.deletion_timestamp.is_some(),

@@ -20,7 +20,7 @@ pub(super) async fn sets(
     let mut wrote = false;
     for planned in plan.new.iter().chain(&plan.old) {
         let existing = sets.iter().copied().find(|set| set.metadata.name.as_ref() == Some(&planned.name));
-        let desired = desired_set(deployment, existing, planned, plan.limits, &fresh.hash);
+        let desired = desired_set(deployment, existing, planned, plan.limits, &fresh.hash)?;
         match existing {
             None => {
                 create(context, deployment, &desired, plan).await?;
@@ -66,9 +66,11 @@ async fn create(
         context.event(deployment, EventType::Warning, "FailedCreate", message);
         return Err(error.into());
     }
-    let why = plan.create.as_ref().map(ToString::to_string).unwrap_or_default();
-    let replicas = desired.spec.replicas.unwrap_or(0);
-    let message = format!("Created MachineSet {} with {replicas} replicas: {why}", key.name);
+    let replicas = desired.replicas().unwrap_or(0);
+    let message = match &plan.create {
+        Some(why) => format!("Created MachineSet {} with {replicas} replicas: {why}", key.name),
+        None => format!("Created MachineSet {} with {replicas} replicas", key.name),
+    };
     context.event(deployment, EventType::Normal, "SuccessfulCreate", message);
     Ok(())
 }

@@ -2,6 +2,9 @@
 //!
 //! What it decides is in [`windlass_engine::machine_pool`]; here it is read and written.
 
+mod instances;
+mod nodes;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,17 +12,20 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
-use windlass_api::cluster::{Cluster, ContractVersionedObjectReference, MachinePool};
+use windlass_api::cluster::{Cluster, ContractVersionedObjectReference, Machine, MachinePool};
 use windlass_api::names::MACHINE_POOL_FINALIZER;
 use windlass_engine::contract;
-use windlass_engine::machine_pool::{Decision, Deletion, NodesSeen, Observed, decide, deletion};
+use windlass_engine::machine_pool::{
+    Decision, Deletion, NodesSeen, Observed, decide, deletion, is_machine_of,
+};
 use windlass_engine::pause::Pause;
 use windlass_runtime::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler, Trigger, WriteError};
 
-use crate::external::{External, ExternalError, Externals};
-use crate::merge_patch::{self, MergePatchError};
+use crate::external::{External, Externals};
 use crate::pause;
-use crate::references::{adopt, claim, ignore_gone, read, release};
+use crate::references::{ReferrerError, adopt, claim, ignore_gone, read, release};
+use crate::status;
+use crate::workload::WorkloadAccess;
 use crate::workload_nodes::{Silence, WorkloadNodes};
 
 /// How much time is between two looks at one pool: it has many Nodes.
@@ -31,29 +37,23 @@ const SILENCE: Duration = Duration::from_secs(30);
 pub struct MachinePools {
     pools: Cache<MachinePool>,
     clusters: Cache<Cluster>,
+    machines: Cache<Machine>,
     externals: Externals,
     nodes: WorkloadNodes,
-}
-
-/// Why a reconcile of a MachinePool failed.
-#[derive(Debug, thiserror::Error)]
-pub enum MachinePoolError {
-    /// A write failed.
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    /// Its status cannot be written as a patch.
-    #[error("status: {0}")]
-    Status(#[from] MergePatchError),
-    /// An object of a provider could not be read.
-    #[error(transparent)]
-    External(#[from] ExternalError),
+    access: Arc<dyn WorkloadAccess>,
 }
 
 impl MachinePools {
     /// Adds the MachinePool controller to a manager.
-    pub fn register(manager: &Manager, externals: Externals, nodes: WorkloadNodes) {
+    pub fn register(
+        manager: &Manager,
+        externals: Externals,
+        nodes: WorkloadNodes,
+        access: Arc<dyn WorkloadAccess>,
+    ) {
         let pools: Cache<MachinePool> = manager.cache();
-        let clusters: Cache<Cluster> = manager.cache();
+        let (clusters, machines): (Cache<Cluster>, Cache<Machine>) = (manager.cache(), manager.cache());
+        let kind = pools.kind().clone();
         let trigger = Trigger::new();
         let (by_node, wake) = (pools.clone(), trigger.clone());
         nodes.on_change(Arc::new(move |cluster, _, _| {
@@ -68,9 +68,10 @@ impl MachinePools {
             .watches(&clusters, move |cluster: &Cluster| {
                 of_cluster(&by_cluster, &ObjectKey::of(cluster).namespace, &cluster.name_any())
             })
-            .on_dynamic(move |object| referring_to(&referring, object))
+            .watches(&machines, move |machine: &Machine| kind.controller_of(machine).into_iter().collect())
+            .on_dynamic(move |object| concerned(&referring, object))
             .triggered_by(&trigger)
-            .register(Self { pools: pools.clone(), clusters, externals, nodes });
+            .register(Self { pools: pools.clone(), clusters, machines, externals, nodes, access });
     }
 }
 
@@ -79,8 +80,8 @@ fn of_cluster(pools: &Cache<MachinePool>, namespace: &str, cluster: &str) -> Vec
     found.map(|pool| ObjectKey::of(pool.as_ref())).collect()
 }
 
-/// The pools that point to an object. It may be there before it has its owner.
-fn referring_to(pools: &Cache<MachinePool>, object: &DynamicObject) -> Vec<ObjectKey> {
+/// The pools that point to an object, which may be there before it has its owner, and the pool that it is an instance of.
+fn concerned(pools: &Cache<MachinePool>, object: &DynamicObject) -> Vec<ObjectKey> {
     let Some(types) = &object.types else { return Vec::new() };
     let group = types.api_version.split_once('/').map_or("", |(group, _)| group);
     let name = object.name_any();
@@ -89,15 +90,17 @@ fn referring_to(pools: &Cache<MachinePool>, object: &DynamicObject) -> Vec<Objec
     };
     let found = pools.in_namespace(&ObjectKey::of(object).namespace).into_iter().filter(|pool| {
         let template = &pool.spec.template.spec;
-        is(&template.infrastructure_ref) || template.bootstrap.config_ref.as_ref().is_some_and(is)
+        is(&template.infrastructure_ref)
+            || template.bootstrap.config_ref.as_ref().is_some_and(is)
+            || is_machine_of(pool, object.labels())
     });
     found.map(|pool| ObjectKey::of(pool.as_ref())).collect()
 }
 
 impl Reconciler for MachinePools {
-    type Error = MachinePoolError;
+    type Error = ReferrerError;
 
-    async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, MachinePoolError> {
+    async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, ReferrerError> {
         let Some(pool) = self.pools.get(key) else { return Ok(Outcome::done()) };
         let pool = pool.as_ref();
         let cluster = self.clusters.get(&ObjectKey::new(&key.namespace, &pool.spec.cluster_name));
@@ -150,14 +153,18 @@ impl Reconciler for MachinePools {
                 return Ok(Outcome::done());
             }
         }
+        let shown = match (deleting, observed.infrastructure.object()) {
+            (false, Some(made)) => self.show_instances(context, pool, made, &found).await,
+            _ => Ok(()),
+        };
+        self.tend_nodes(context, pool, &decision, &found).await;
         self.write(context, pool, &decision).await?;
         if let Some(error) = infrastructure.error.or(bootstrap.error) {
             return Err(error.into());
         }
+        shown?;
         let silent = if why.is_some() { Outcome::after(SILENCE) } else { Outcome::done() };
-        let wait = decision.look_again.map(|at| at.duration_since(context.now()));
-        let wait = wait.and_then(|wait| Duration::try_from(wait).ok());
-        Ok(wait.map_or_else(Outcome::done, Outcome::after).or(silent))
+        Ok(Outcome::at(decision.look_again, context.now()).or(silent))
     }
 }
 
@@ -175,7 +182,7 @@ impl MachinePools {
         context: &Context,
         pool: &MachinePool,
         decision: &Decision,
-    ) -> Result<(), MachinePoolError> {
+    ) -> Result<(), ReferrerError> {
         let mut written = None;
         if !decision.spec.is_empty() {
             let mut patch = json!({"spec": {}});
@@ -189,21 +196,8 @@ impl MachinePools {
             written = Some(context.writer::<MachinePool>().patch(pool, patch).await?);
         }
         let read = written.as_ref().unwrap_or(pool);
-        self.write_status(context, read, &decision.status).await
+        status::write(&context.writer(), read, &pool.status, &decision.status).await
     }
-
-    async fn write_status(
-        &self,
-        context: &Context,
-        pool: &MachinePool,
-        status: &windlass_api::cluster::MachinePoolStatus,
-    ) -> Result<(), MachinePoolError> {
-        if let Some(status) = merge_patch::between(&pool.status, status)? {
-            ignore_gone(context.writer().patch_status(pool, json!({"status": status})).await)?;
-        }
-        Ok(())
-    }
-
     /// Deletes what is next; true if the pool is gone with that.
     async fn delete(
         &self,
@@ -218,8 +212,8 @@ impl MachinePools {
                 release(context, pool, MACHINE_POOL_FINALIZER).await?;
                 return Ok(true);
             }
-            Deletion::Infrastructure { delete: true, .. } => infrastructure,
-            Deletion::Bootstrap { delete: true, .. } => bootstrap,
+            Deletion::Infrastructure(leaving) if leaving.delete => infrastructure,
+            Deletion::Bootstrap(leaving) if leaving.delete => bootstrap,
             _ => None,
         };
         if let Some(external) = external {

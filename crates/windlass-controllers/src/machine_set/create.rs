@@ -7,10 +7,8 @@ use windlass_api::cluster::{ContractVersionedObjectReference, Machine, MachineSe
 use windlass_api::names::{
     CLONED_FROM_NAME_ANNOTATION, MACHINE_SET_FIELD_MANAGER, MACHINE_SET_METADATA_FIELD_MANAGER,
 };
-use windlass_engine::machine_set::{
-    NameParts, NamedOwner, Parts, annotation, machine_name, new_machine, owner_reference,
-};
-use windlass_runtime::{EventType, ObjectKey, uid_of};
+use windlass_engine::machine_set::{NameParts, NamedOwner, Parts, annotation, machine_name, new_machine};
+use windlass_runtime::{EventType, ObjectKey, name_of, namespace_of, owner_reference, uid_of};
 
 use super::machines::text;
 use super::{Scope, Sets};
@@ -84,13 +82,13 @@ impl Sets {
     /// A name that no machine has. Applying to one that exists would take it over.
     fn free_name(&self, scope: &Scope<'_>) -> Result<String, WorkerError> {
         let Scope { context, set, cluster } = *scope;
-        let namespace = text(set.metadata.namespace.as_ref());
+        let namespace = namespace_of(set)?;
         let template = &set.spec.machine_naming.template;
         loop {
             let random = context.name_suffix("Machine");
             let parts = NameParts {
-                cluster: text(cluster.metadata.name.as_ref()),
-                owner: NamedOwner::MachineSet(text(set.metadata.name.as_ref())),
+                cluster: name_of(cluster)?,
+                owner: NamedOwner::MachineSet(name_of(set)?),
                 random: &random,
             };
             let name = machine_name(Some(template), parts)?;
@@ -116,7 +114,7 @@ impl Sets {
         // The caller has made sure that nothing is missing.
         let Some(infrastructure) = &templates.infrastructure else { return Ok(()) };
         let infrastructure = self.clone_part(scope, infrastructure, begun, made).await?;
-        let machine = new_machine(scope.set, name, Parts { bootstrap, infrastructure });
+        let machine = new_machine(scope.set, name, Parts { bootstrap, infrastructure })?;
         scope.context.writer::<Machine>().apply(MACHINE_SET_FIELD_MANAGER, &machine).await?;
         Ok(())
     }
@@ -135,7 +133,7 @@ impl Sets {
             template: &template.object,
             name,
             cluster: &set.spec.cluster_name,
-            owner: Some(owner_reference(set)),
+            owner: Some(owner_reference(set)?),
             labels: BTreeMap::new(),
             annotations: BTreeMap::new(),
         }
@@ -164,7 +162,7 @@ impl Sets {
     /// Not to be called after machines were created in the same reconcile.
     pub(super) async fn begun(&self, scope: &Scope<'_>, missing: u32) -> Result<Begun, WorkerError> {
         let Scope { context, set, .. } = *scope;
-        let (uid, namespace) = (uid_of(set)?, text(set.metadata.namespace.as_ref()));
+        let (uid, namespace) = (uid_of(set)?, namespace_of(set)?);
         let spec = &set.spec.template.spec;
         let templates = [Some(&spec.infrastructure_ref), spec.bootstrap.config_ref.as_ref()];
         let missing = usize::try_from(missing).unwrap_or(usize::MAX);

@@ -1,6 +1,6 @@
 //! The machines of a MachineSet: whose they are, and how they leave.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -10,31 +10,24 @@ use windlass_api::names::{
     PENDING_ACKNOWLEDGE_MOVE_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
 };
 use windlass_engine::in_place::Effect;
-use windlass_engine::machine_set::{
-    Candidate, Controller, Handover, annotation, belonging, controller_reference,
-};
-use windlass_runtime::{EventType, Incomplete, uid_of};
+use windlass_engine::machine_set::{Candidate, Controller, Handover, annotation, belonging};
+use windlass_runtime::{EventType, Incomplete, controller_reference, namespace_of, uid_of};
 
 use super::{Scope, Sets};
-use crate::worker_group::{WorkerError, adoption, controller, select};
+use crate::worker_group::{WorkerError, adoption, controller, select_where};
 
 impl Sets {
     /// The machines that the MachineSet controls. Those that it selects and that have no controller are adopted; those that
     /// have another controller are left alone, and users told.
     pub(super) async fn belonging(&self, scope: &Scope<'_>) -> Result<Vec<Arc<Machine>>, WorkerError> {
         let Scope { context, set, .. } = *scope;
-        let (uid, namespace) = (uid_of(set)?, text(set.metadata.namespace.as_ref()));
-        let selected = select(&self.machines, namespace, &set.spec.selector)?;
-        let owned = self.machines.owned_by(uid);
-        let all: BTreeMap<&str, &Arc<Machine>> = owned
-            .iter()
-            .chain(&selected)
-            .map(|machine| (text(machine.metadata.name.as_ref()), machine))
-            .collect();
-        let names: BTreeSet<&str> = selected.iter().map(|other| text(other.metadata.name.as_ref())).collect();
-        let candidates = all.iter().map(|(name, machine)| Candidate {
-            name,
-            selected: names.contains(name),
+        let (uid, namespace) = (uid_of(set)?, namespace_of(set)?);
+        let mut machines = self.controlled(set)?;
+        let is_other = |machine: &Machine| !is_controlled_by(machine, uid);
+        let others = select_where(&self.machines, namespace, &set.spec.selector, is_other)?;
+        let candidates = others.iter().map(|machine| Candidate {
+            name: text(machine.metadata.name.as_ref()),
+            selected: true,
             controller: controller(&machine.metadata).map(|owner| Controller {
                 uid: &owner.uid,
                 kind: &owner.kind,
@@ -46,15 +39,10 @@ impl Sets {
         for foreign in &found.foreign {
             context.event(set, EventType::Warning, "ForeignMachine", foreign.to_string());
         }
-        let mut machines: Vec<Arc<Machine>> = found
-            .owned
-            .iter()
-            .filter_map(|name| all.get(name.as_str()))
-            .map(|machine| Arc::clone(machine))
-            .collect();
         for name in &found.orphans {
-            let Some(orphan) = all.get(name.as_str()) else { continue };
-            let patch = adoption(&orphan.metadata, &controller_reference(set));
+            let orphan = others.iter().find(|machine| machine.metadata.name.as_ref() == Some(name));
+            let Some(orphan) = orphan else { continue };
+            let patch = adoption(&orphan.metadata, &controller_reference(set)?);
             let adopted = context.writer::<Machine>().patch(orphan, patch).await?;
             context.event(set, EventType::Normal, "SuccessfulAdopt", format!("Adopted Machine {name}"));
             machines.push(Arc::new(adopted));
@@ -66,9 +54,7 @@ impl Sets {
     pub(super) fn controlled(&self, set: &MachineSet) -> Result<Vec<Arc<Machine>>, Incomplete> {
         let uid = uid_of(set)?;
         let owned = self.machines.owned_by(uid).into_iter();
-        Ok(owned
-            .filter(|machine| controller(&machine.metadata).is_some_and(|owner| owner.uid == uid))
-            .collect())
+        Ok(owned.filter(|machine| is_controlled_by(machine, uid)).collect())
     }
 
     pub(super) async fn delete_machines(
@@ -101,7 +87,7 @@ impl Sets {
         let Scope { context, set, .. } = *scope;
         let Some(target) = self.target(set) else { return Ok(()) };
         for machine in named(machines, &handover.machines) {
-            let patch = handed_over(set, &target, machine);
+            let patch = handed_over(set, &target, machine)?;
             context.writer::<Machine>().patch(machine, patch).await?;
             let name = text(machine.metadata.name.as_ref());
             let message = format!("Handed Machine {name} over to MachineSet {}", handover.to);
@@ -111,10 +97,14 @@ impl Sets {
     }
 }
 
-fn handed_over(from: &MachineSet, to: &MachineSet, machine: &Machine) -> Value {
+fn is_controlled_by(machine: &Machine, uid: &str) -> bool {
+    controller(&machine.metadata).is_some_and(|owner| owner.uid == uid)
+}
+
+fn handed_over(from: &MachineSet, to: &MachineSet, machine: &Machine) -> Result<Value, Incomplete> {
     let owners = machine.metadata.owner_references.iter().flatten();
     let kept = owners.filter(|owner| Some(&owner.uid) != from.metadata.uid.as_ref()).cloned();
-    let owners: Vec<_> = kept.chain([controller_reference(to)]).collect();
+    let owners: Vec<_> = kept.chain([controller_reference(to)?]).collect();
     let hash = to.metadata.labels.as_ref().and_then(|labels| labels.get(MACHINE_TEMPLATE_HASH_LABEL));
     let mut annotations = json!({PENDING_ACKNOWLEDGE_MOVE_ANNOTATION: ""});
     // What an external updater has updated already is only counted.
@@ -127,11 +117,11 @@ fn handed_over(from: &MachineSet, to: &MachineSet, machine: &Machine) -> Value {
             annotations[key] = json!(value);
         }
     }
-    json!({"metadata": {
+    Ok(json!({"metadata": {
         "ownerReferences": owners,
         "labels": {MACHINE_TEMPLATE_HASH_LABEL: hash},
         "annotations": annotations,
-    }})
+    }}))
 }
 
 pub(super) fn named<'a>(
@@ -143,7 +133,7 @@ pub(super) fn named<'a>(
     names.iter().filter_map(move |name| by_name.get(name.as_str()).copied())
 }
 
-/// A name or namespace. Every object in a cache has them, those of kinds without a namespace excepted.
+/// A name. Every object in a cache has one: what comes without is not taken in.
 pub(super) fn text(value: Option<&String>) -> &str {
     value.map_or("", String::as_str)
 }

@@ -2,6 +2,7 @@
 
 mod create;
 mod machines;
+mod out_of_step;
 mod preflight;
 mod remediate;
 mod sync;
@@ -16,6 +17,7 @@ use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachineSet};
 use windlass_api::names::{
     CLUSTER_NAME_LABEL, MACHINE_SET_FINALIZER, MOVE_MACHINES_TO_MACHINE_SET_ANNOTATION,
 };
+use windlass_engine::features::Features;
 use windlass_engine::machine_set::{
     self, Hold, Observed, Replicas, StatusFacts, annotation, observe, replicas, selector,
 };
@@ -27,31 +29,43 @@ use windlass_runtime::{
 use crate::external::Externals;
 use crate::pause;
 use crate::references::part_names;
+use crate::status;
 use crate::worker_group::{
-    Marks, PACE, Templates, WorkerError, controller, rest, uses_template, without_finalizer, write_status,
+    Marks, PACE, Templates, WorkerError, controller, rest, uses_template, without_finalizer,
 };
+
+use out_of_step::OutOfStep;
 
 /// When checks that failed are made again. There is no event when a control plane becomes stable.
 const PREFLIGHT_AGAIN: Duration = Duration::from_secs(15);
 
 /// Registers the controller.
-pub fn register(manager: &Manager, externals: &Externals) {
+pub fn register(manager: &Manager, externals: &Externals, features: Features) {
     let sets: Cache<MachineSet> = manager.cache();
     let (machines, clusters): (Cache<Machine>, Cache<Cluster>) = (manager.cache(), manager.cache());
     let (selecting, of_cluster, of_object) = (sets.clone(), sets.clone(), sets.clone());
     let planes = clusters.clone();
     let kind = sets.kind().clone();
+    let by_part = machines.lookup(part_names);
+    let out_of_step = OutOfStep::default();
+    let (changed, part_changed, parts) = (out_of_step.clone(), out_of_step.clone(), by_part.clone());
     let controller = Sets {
         sets: sets.clone(),
         machines: machines.clone(),
-        by_part: machines.lookup(part_names),
+        by_part,
+        out_of_step,
         clusters: clusters.clone(),
         deployments: manager.cache(),
         externals: externals.clone(),
+        features,
     };
     manager
         .controller("machineset", &sets)
-        .watches(&machines, move |machine| interested(&selecting, machine))
+        .watches(&machines, move |machine| {
+            let sets = interested(&selecting, machine);
+            changed.note(&sets, &machine.name_any());
+            sets
+        })
         .watches(&clusters, move |cluster| {
             let key = ObjectKey::of(cluster);
             let of = of_cluster.in_namespace(&key.namespace).into_iter();
@@ -62,6 +76,9 @@ pub fn register(manager: &Manager, externals: &Externals) {
         .on_dynamic(move |object| {
             let key = ObjectKey::of(object);
             let name = object.types.as_ref().map_or("", |types| types.kind.as_str());
+            for machine in parts.find(&key.namespace, &key.name) {
+                part_changed.note(&controlling(&machine), &machine.name_any());
+            }
             // Machines may wait for a control plane.
             let steered: Vec<String> = planes
                 .in_namespace(&key.namespace)
@@ -83,11 +100,10 @@ pub fn register(manager: &Manager, externals: &Externals) {
 
 /// The MachineSet that controls a machine, or else those that select it.
 fn interested(sets: &Cache<MachineSet>, machine: &Machine) -> Vec<ObjectKey> {
-    let namespace = ObjectKey::of(machine).namespace;
-    if let Some(owner) = controller(&machine.metadata) {
-        let is_set = owner.kind == MachineSet::KIND;
-        return is_set.then(|| ObjectKey::new(namespace, &owner.name)).into_iter().collect();
+    if controller(&machine.metadata).is_some() {
+        return controlling(machine);
     }
+    let namespace = ObjectKey::of(machine).namespace;
     let labels = machine.labels();
     let selects =
         |set: &MachineSet| selector(&set.spec.selector).is_ok_and(|selector| selector.matches(labels));
@@ -95,14 +111,22 @@ fn interested(sets: &Cache<MachineSet>, machine: &Machine) -> Vec<ObjectKey> {
     all.filter(|set| selects(set)).map(|set| ObjectKey::of(set.as_ref())).collect()
 }
 
+/// The MachineSet that controls a machine, if it is one.
+fn controlling(machine: &Machine) -> Vec<ObjectKey> {
+    let owner = controller(&machine.metadata).filter(|owner| owner.kind == MachineSet::KIND);
+    owner.map(|owner| ObjectKey::new(ObjectKey::of(machine).namespace, &owner.name)).into_iter().collect()
+}
+
 struct Sets {
     sets: Cache<MachineSet>,
     machines: Cache<Machine>,
     /// Machines by the names of what they point to.
     by_part: Lookup<Machine>,
+    out_of_step: OutOfStep,
     clusters: Cache<Cluster>,
     deployments: Cache<MachineDeployment>,
     externals: Externals,
+    features: Features,
 }
 
 /// What one reconcile is about.
@@ -127,7 +151,10 @@ impl Reconciler for Sets {
     type Error = WorkerError;
 
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, WorkerError> {
-        let Some(set) = self.sets.get(key) else { return Ok(Outcome::done()) };
+        let Some(set) = self.sets.get(key) else {
+            self.out_of_step.forget(key);
+            return Ok(Outcome::done());
+        };
         let cluster = self.clusters.get(&ObjectKey::new(&key.namespace, &set.spec.cluster_name));
         if let Some(pause) = Pause::of(&set.metadata, cluster.as_deref()) {
             return Ok(pause::say(context, set.as_ref(), &set.status.conditions, pause).await?);
@@ -170,7 +197,7 @@ impl Sets {
         let remediated = self.remediate(scope, machines, &observed, &preflight).await;
         self.sync(scope, machines).await?;
         // What was deleted just now is not in the list as such: who else goes is decided at the next reconcile.
-        if remediated? || scope.set.spec.replicas.is_none() {
+        if remediated? || scope.set.replicas().is_none() {
             return Ok(Reconciled { obstacles: templates.obstacles, ..Reconciled::default() });
         }
         self.start_updates(scope, &templates, machines, &observed).await?;
@@ -245,7 +272,7 @@ impl Sets {
             selector: selects.as_deref().unwrap_or_default(),
             now: context.now(),
         });
-        write_status(&context.writer(), set, &set.status, &after).await?;
+        status::write::<_, _, WorkerError>(&context.writer(), set, &set.status, &after).await?;
         let outcome = match error {
             Some(error) => return Err(error),
             None if matches!(found.hold, Some(Hold::Preflight(_))) => Outcome::after(PREFLIGHT_AGAIN),

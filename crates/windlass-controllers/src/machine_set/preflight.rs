@@ -9,8 +9,8 @@ use windlass_engine::machine_set::{
 
 use windlass_engine::topology::{Entry, WorkerKind};
 use windlass_engine::waiting::Wait;
+use windlass_runtime::namespace_of;
 
-use super::machines::text;
 use super::{Scope, Sets};
 use crate::worker_group::{Templates, WorkerError};
 
@@ -29,7 +29,7 @@ impl Sets {
             return Ok(Vec::new());
         }
         let Some(reference) = &cluster.spec.control_plane_ref else { return Ok(Vec::new()) };
-        let namespace = text(cluster.metadata.namespace.as_ref());
+        let namespace = namespace_of(cluster)?;
         let Some(object) = self.externals.get(context, namespace, reference).await? else {
             return Err(WorkerError::NoControlPlane(reference.to_string()));
         };
@@ -42,7 +42,7 @@ impl Sets {
             .or_else(|| annotation(bootstrap?, SKIP_PREFLIGHT_CHECKS_ANNOTATION));
         let mut skipped = skipped.map(Check::skipped).unwrap_or_default();
         // The owner keeps these workers behind the control plane on purpose.
-        if is_pinned(cluster, set) {
+        if self.features.worker_version_pinning && is_pinned(cluster, set) {
             skipped.insert(Check::ControlPlaneVersionSkew);
         }
         let config = set.spec.template.spec.bootstrap.config_ref.as_ref();
@@ -54,7 +54,8 @@ impl Sets {
             }),
             topology: cluster.spec.topology.as_ref().map(|topology| Topology {
                 version: &topology.version,
-                upgrade_step: annotation(&cluster.metadata, UPGRADE_STEP_ANNOTATION),
+                upgrade_step: annotation(&cluster.metadata, UPGRADE_STEP_ANNOTATION)
+                    .filter(|step| !step.is_empty()),
                 waits_for_rollouts: Wait::of_cluster(cluster).is_some_and(|wait| wait.is_for_rollouts()),
             }),
             version,

@@ -7,11 +7,11 @@ use windlass_api::cluster::{Machine, MachineDeployment};
 use windlass_api::conditions::{OWNER_REMEDIATED, reason};
 use windlass_api::names::REVISION_ANNOTATION;
 use windlass_engine::condition::{self, Finding};
+use windlass_engine::legacy;
 use windlass_engine::machine_set::{Failure, Observed, Policy, annotation, remediation};
 use windlass_engine::rollout::amount;
-use windlass_runtime::{EventType, ObjectKey};
+use windlass_runtime::{EventType, ObjectKey, namespace_of};
 
-use super::machines::text;
 use super::{Scope, Sets};
 use crate::worker_group::{WorkerError, controller};
 
@@ -26,12 +26,10 @@ impl Sets {
         preflight: &[Failure],
     ) -> Result<bool, WorkerError> {
         let Scope { context, set, .. } = *scope;
+        let namespace = namespace_of(set)?;
         let deployment = controller(&set.metadata)
             .filter(|owner| owner.kind == MachineDeployment::KIND)
-            .and_then(|owner| {
-                let namespace = text(set.metadata.namespace.as_ref());
-                self.deployments.get(&ObjectKey::new(namespace, &owner.name))
-            });
+            .and_then(|owner| self.deployments.get(&ObjectKey::new(namespace, &owner.name)));
         let max_in_flight = match &deployment {
             Some(md) => amount("spec.remediation.maxInFlight", md.spec.remediation.max_in_flight.as_ref())?,
             None => None,
@@ -71,11 +69,12 @@ impl Sets {
         let Scope { context, .. } = *scope;
         let found = machines.iter().find(|machine| machine.metadata.name.as_deref() == Some(name));
         let Some(machine) = found else { return Ok(None) };
-        let mut conditions = machine.status.conditions.clone();
-        if !condition::set(&mut conditions, finding, machine.metadata.generation, context.now()) {
+        let mut status = machine.status.clone();
+        if !condition::set(&mut status.conditions, finding, machine.metadata.generation, context.now()) {
             return Ok(Some(Arc::clone(machine)));
         }
-        let patch = json!({"status": {"conditions": conditions}});
+        legacy::machine(&mut status, context.now());
+        let patch = json!({"status": {"conditions": status.conditions, "deprecated": status.deprecated}});
         let written = context.writer::<Machine>().patch_status(machine, patch).await?;
         Ok(Some(Arc::new(written)))
     }

@@ -12,7 +12,7 @@ use windlass_api::names::{
 };
 use windlass_engine::machine_set::{Observed, arrivals_to_release, updated_machine, updates_to_start};
 use windlass_engine::pending_hooks::PendingHooks;
-use windlass_runtime::{EventType, ObjectKey};
+use windlass_runtime::{EventType, ObjectKey, namespace_of};
 
 use super::machines::{named, text};
 use super::{Scope, Sets};
@@ -62,7 +62,7 @@ impl Sets {
             }
         }
         let writer = context.writer::<Machine>();
-        writer.apply(MACHINE_SET_FIELD_MANAGER, &updated_machine(set, machine)).await?;
+        writer.apply(MACHINE_SET_FIELD_MANAGER, &updated_machine(set, machine)?).await?;
         let pending = PendingHooks::of(&machine.metadata).with(Hook::UpdateMachine);
         let patch = json!({"metadata": {"annotations": {
             PENDING_HOOKS_ANNOTATION: pending.annotation(),
@@ -83,7 +83,7 @@ impl Sets {
         template: &External,
     ) -> Result<(), WorkerError> {
         let Scope { context, set, .. } = *scope;
-        let namespace = text(set.metadata.namespace.as_ref());
+        let namespace = namespace_of(set)?;
         let Some(part) = self.externals.get(context, namespace, reference).await? else { return Ok(()) };
         let clone = FromTemplate {
             template: &template.object,

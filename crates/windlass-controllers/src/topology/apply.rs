@@ -15,7 +15,9 @@ use windlass_engine::contract::Contract;
 use windlass_engine::topology::desired::{
     Desired, DesiredGroup, DesiredWorkers, Names, TemplateChange, reference, template_change,
 };
-use windlass_engine::topology::{Decision, GroupAction, GroupDecision, WorkerKind};
+use windlass_engine::topology::{
+    Decision, GroupAction, GroupDecision, Lost, WorkerKind, different_fields, lost_fields,
+};
 use windlass_runtime::{Applied, Cache, Context, EventType, Kind, ObjectKey, Writer};
 use windlass_version::Version;
 
@@ -30,6 +32,8 @@ pub(super) struct Applier<'a> {
     pub(super) current: &'a Current,
     pub(super) control_plane_contract: Contract,
     pub(super) health_checks: &'a Cache<MachineHealthCheck>,
+    /// Whether fields may go that are not in the topology.
+    pub(super) is_taken_over: bool,
 }
 
 impl Applier<'_> {
@@ -51,7 +55,9 @@ impl Applier<'_> {
             marks.push((APPROVED_ANNOTATION, approved));
         }
         let annotations = self.cluster.annotations();
-        marks.retain(|(key, value)| annotations.get(*key) != value.as_ref());
+        // Upstream leaves marks empty that say nothing.
+        marks
+            .retain(|(key, value)| annotations.get(*key).filter(|there| !there.is_empty()) != value.as_ref());
         if marks.is_empty() {
             return Ok(());
         }
@@ -108,10 +114,11 @@ impl Applier<'_> {
         }
         if let Some(template) = &mut desired.control_plane_machines {
             self.template(template, None).await?;
-            let name = template.pointer("/metadata/name").cloned().unwrap_or_default();
             let reference = self.control_plane_contract.machine_template_infrastructure_ref();
-            if let Some(reference) = desired.control_plane.pointer_mut(reference) {
-                reference["name"] = name;
+            if let (Some(name), Some(reference)) =
+                (template.pointer("/metadata/name"), desired.control_plane.pointer_mut(reference))
+            {
+                reference["name"] = name.clone();
             }
         }
         let current = self.current.control_plane.as_ref().map(|found| found.object.as_ref());
@@ -285,6 +292,10 @@ impl Applier<'_> {
             self.event("TopologyCreate", format!("Created {kind} {}", created.name_any()));
             return Ok(());
         };
+        if !self.is_taken_over && !writer.is_applied(TOPOLOGY_FIELD_MANAGER, current, desired)? {
+            let after = writer.dry_run_apply(TOPOLOGY_FIELD_MANAGER, desired).await?;
+            self.refuse_loss(kind, current, lost_fields(&to_value(current), &to_value(&after)))?;
+        }
         let applied = writer.ensure_applied(TOPOLOGY_FIELD_MANAGER, current, desired).await?;
         let Applied::Written(written) = applied else { return Ok(()) };
         let name = written.name_any();
@@ -322,11 +333,30 @@ impl Applier<'_> {
             }
             TemplateChange::Metadata => self.provided(Some(current.as_ref()), desired, None).await,
             TemplateChange::Spec => {
+                if !self.is_taken_over {
+                    let fields = different_fields(&to_value(&there), &to_value(&wanted));
+                    self.refuse_loss(&resource.kind, current.as_ref(), fields)?;
+                }
                 let name = self.fresh_name(entry)?;
                 desired["metadata"]["name"] = json!(name);
                 self.provided(None, desired, None).await
             }
         }
+    }
+
+    /// Nothing may be lost by the first apply to what upstream made.
+    fn refuse_loss<K: Kind>(
+        &self,
+        kind: &str,
+        current: &K,
+        fields: Vec<String>,
+    ) -> Result<(), TopologyError> {
+        if fields.is_empty() {
+            return Ok(());
+        }
+        let object = format!("{kind} {}", current.name_any());
+        let cluster = format!("{} -n {}", self.cluster.name_any(), ObjectKey::of(self.cluster).namespace);
+        Err(TopologyError::TakeOver(Box::new(Lost { object, fields, cluster })))
     }
 
     fn fresh_name(&self, entry: Option<&str>) -> Result<String, TopologyError> {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::{ApiResource, GroupVersionKind};
+use serde::Serialize;
 use serde_json::Value;
 use windlass_api::cluster::{ClusterClass, TemplateReference};
 use windlass_engine::topology::WorkerKind;
@@ -107,7 +108,7 @@ pub(super) fn resource_of(object: &Value) -> ApiResource {
 }
 
 /// An object of a provider as JSON.
-pub(super) fn to_value(object: &DynamicObject) -> Value {
-    // A DynamicObject is JSON with names; it does not fail to be written as such.
+pub(super) fn to_value(object: &impl Serialize) -> Value {
+    // Objects were read from JSON; they do not fail to be written as such.
     serde_json::to_value(object).unwrap_or_default()
 }

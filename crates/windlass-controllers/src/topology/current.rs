@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
@@ -16,17 +18,19 @@ use windlass_api::hooks::Hook;
 use windlass_api::names::{
     CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, TOPOLOGY_OWNED_LABEL, UPDATE_IN_PROGRESS_ANNOTATION,
 };
-use windlass_engine::topology::desired::{Blueprint, CurrentNames, GroupNames};
+use windlass_engine::topology::desired::{Blueprint, BuildError, CurrentNames, GroupNames};
 use windlass_engine::topology::{
     ControlPlane, Entry, GroupObject, MachineVersions, Observed, PoolMembers, WorkerGroup, WorkerKind,
 };
-use windlass_engine::{condition, contract, rollout};
-use windlass_runtime::{Cache, Context, ObjectKey};
-use windlass_version::Version;
+use windlass_engine::{condition, contract, machine_pool, rollout};
+use windlass_runtime::{Cache, Context, ObjectKey, namespace_of};
+use windlass_version::{Comparison, Version};
 
 use super::blueprint::{object_kind, resource};
 use super::errors::TopologyError;
 use crate::external::{External, Externals};
+use crate::worker_group::select;
+use crate::workload_nodes::WorkloadNodes;
 
 /// The caches that a topology is read from.
 #[derive(Clone)]
@@ -35,6 +39,8 @@ pub(super) struct Caches {
     pub(super) machine_pools: Cache<MachinePool>,
     pub(super) machines: Cache<Machine>,
     pub(super) externals: Externals,
+    /// The Nodes of workload clusters, where they can be asked.
+    pub(super) nodes: Option<WorkloadNodes>,
 }
 
 /// What there is of a topology.
@@ -98,8 +104,11 @@ impl Current {
         let control_plane_machines = control_plane.as_ref().and_then(machines_reference);
         let machine_deployments =
             by_entry(WorkerKind::MachineDeployment, caches.machine_deployments.labelled(&namespace, &owned))?;
-        let machine_pools =
+        let mut machine_pools =
             by_entry(WorkerKind::MachinePool, caches.machine_pools.labelled(&namespace, &owned))?;
+        for pool in machine_pools.values_mut() {
+            complete(context, caches, cluster, pool).await;
+        }
         Ok(Self { infrastructure, control_plane, control_plane_machines, machine_deployments, machine_pools })
     }
 
@@ -129,9 +138,9 @@ impl Current {
 
     /// What upgrades are decided from. Where versions come from is not known yet.
     pub(super) fn observe(&self, caches: &Caches, cluster: &Cluster) -> Result<Observed, TopologyError> {
-        let topology = cluster.spec.topology.as_ref();
-        let version = topology.map(|topology| topology.version.as_str()).unwrap_or_default();
-        let mut observed = Observed::with_annotations(parse("spec.topology.version", version)?, cluster);
+        let topology = cluster.spec.topology.as_ref().ok_or(BuildError::NoTopology)?;
+        let version = parse("spec.topology.version", &topology.version)?;
+        let mut observed = Observed::with_annotations(version, cluster);
         observed.created =
             cluster.spec.infrastructure_ref.is_some() || cluster.spec.control_plane_ref.is_some();
         observed.control_plane_initialized = cluster.status.initialization.control_plane_initialized
@@ -140,29 +149,27 @@ impl Current {
         let machines = |found| control_plane(found, caches, cluster);
         observed.control_plane = self.control_plane.as_ref().map(machines).transpose()?;
         let step = step_of_workers(&observed);
-        if let Some(topology) = topology {
-            for entry in Entry::all(topology) {
-                let object = match entry.kind {
-                    WorkerKind::MachineDeployment => {
-                        let object = self.machine_deployments.get(entry.name);
-                        object.map(|object| deployment(object, caches)).transpose()?
-                    }
-                    WorkerKind::MachinePool => {
-                        let object = self.machine_pools.get(entry.name);
-                        object.map(|object| pool(object, step.as_ref())).transpose()?
-                    }
-                };
-                let pin = entry.pin().map_err(|error| TopologyError::Version {
-                    field: format!("{}.version", entry.field()),
-                    error,
-                })?;
-                observed.workers.push(WorkerGroup {
-                    defer: entry.defers(),
-                    hold: entry.holds(),
-                    pin,
-                    ..group(entry.kind, entry.name, object)
-                });
-            }
+        for entry in Entry::all(topology) {
+            let object = match entry.kind {
+                WorkerKind::MachineDeployment => {
+                    let object = self.machine_deployments.get(entry.name);
+                    object.map(|object| deployment(object, caches)).transpose()?
+                }
+                WorkerKind::MachinePool => {
+                    let object = self.machine_pools.get(entry.name);
+                    object.map(|object| pool(object, step.as_ref())).transpose()?
+                }
+            };
+            let pin = entry.pin().map_err(|error| TopologyError::Version {
+                field: format!("{}.version", entry.field()),
+                error,
+            })?;
+            observed.workers.push(WorkerGroup {
+                defer: entry.defers(),
+                hold: entry.holds(),
+                pin,
+                ..WorkerGroup::of(entry.kind, entry.name, object)
+            });
         }
         self.leaving(caches, step.as_ref(), &mut observed)?;
         Ok(observed)
@@ -185,16 +192,30 @@ impl Current {
             self.machine_deployments.iter().filter(|(entry, _)| !deployments.contains(*entry))
         {
             let object = Some(deployment(object, caches)?);
-            let group = group(WorkerKind::MachineDeployment, entry, object);
+            let group = WorkerGroup::of(WorkerKind::MachineDeployment, entry, object);
             observed.workers.push(WorkerGroup { in_topology: false, ..group });
         }
         for (entry, object) in self.machine_pools.iter().filter(|(entry, _)| !pools.contains(*entry)) {
             let object = Some(pool(object, step)?);
-            let group = group(WorkerKind::MachinePool, entry, object);
+            let group = WorkerGroup::of(WorkerKind::MachinePool, entry, object);
             observed.workers.push(WorkerGroup { in_topology: false, ..group });
         }
         Ok(())
     }
+}
+
+/// Completes a pool whose CRD has no `status.versions`, which came with Cluster API 1.14: its Nodes say which versions
+/// there are. If they do not answer, nothing is known, and an upgrade waits.
+async fn complete(context: &Context, caches: &Caches, cluster: &Cluster, pool: &mut Arc<MachinePool>) {
+    let Some(nodes) = &caches.nodes else { return };
+    if !pool.status.versions.is_empty() || pool.status.node_refs.is_empty() {
+        return;
+    }
+    let Ok(found) = nodes.all(&ObjectKey::of(cluster)).await else { return };
+    let found: Vec<&Node> = found.iter().map(AsRef::as_ref).collect();
+    let ids = &pool.spec.provider_id_list;
+    let counts = machine_pool::count(&found, ids, "", SignedDuration::ZERO, context.now());
+    Arc::make_mut(pool).status.versions = counts.versions;
 }
 
 /// An object of this topology that the Cluster does not refer to yet, because the process ended in between.
@@ -278,18 +299,6 @@ fn group_names(name: String, template: &MachineTemplateSpec) -> GroupNames {
     }
 }
 
-fn group(kind: WorkerKind, topology_name: &str, object: Option<GroupObject>) -> WorkerGroup {
-    WorkerGroup {
-        kind,
-        topology_name: topology_name.to_owned(),
-        in_topology: true,
-        defer: false,
-        hold: false,
-        pin: None,
-        object,
-    }
-}
-
 fn control_plane(
     found: &External,
     caches: &Caches,
@@ -315,9 +324,12 @@ fn control_plane(
         machine.spec.version == version && (status.node_ref.is_some() || status.node_info.is_some())
     };
     let running = read.observed_versions.iter().map(|version| parse("status.versions", version));
+    let running: Vec<Version> = running.collect::<Result<_, _>>()?;
+    let parsed = parse(&format!("spec.version of {kind} {}", found.object.name_any()), &version)?;
     Ok(ControlPlane {
-        version: parse(&format!("spec.version of {kind} {}", found.object.name_any()), &version)?,
-        running: running.collect::<Result<_, _>>()?,
+        leaves_step: leaves_step(&machines, &running, &parsed),
+        version: parsed,
+        running,
         kind,
         name: found.object.name_any(),
         unborn: !machines.iter().any(has_come_up),
@@ -326,14 +338,26 @@ fn control_plane(
     })
 }
 
+/// Whether a machine is left that was made for a later version than the control plane has now, or is still counted by it.
+/// A control plane without machines may be ahead of its specification for reasons of its own.
+fn leaves_step(machines: &[Arc<Machine>], running: &[Version], version: &Version) -> bool {
+    let is_ahead = |other: &Version| other.compare(version) == Comparison::Greater;
+    let mut made_for = machines.iter().filter_map(|machine| Version::parse(&machine.spec.version).ok());
+    !machines.is_empty() && (running.iter().any(is_ahead) || made_for.any(|version| is_ahead(&version)))
+}
+
 fn deployment(object: &MachineDeployment, caches: &Caches) -> Result<GroupObject, TopologyError> {
     let version = group_version(WorkerKind::MachineDeployment, &object.name_any(), &object.spec.template)?;
-    let selector = object.spec.selector.match_labels.clone().unwrap_or_default();
-    let namespace = ObjectKey::of(object).namespace;
-    let machines = caches.machines.labelled(&namespace, &selector);
+    let machines = select(&caches.machines, namespace_of(object)?, &object.spec.selector)
+        .map_err(|error| TopologyError::Selector { name: object.name_any(), error })?;
+    let written = &object.spec.template.spec.version;
     let upgrading = version.as_ref().is_some_and(|version| {
         machines.iter().any(|machine| {
             let kubelet = machine.status.node_info.as_ref().map(|info| info.kubelet_version.as_str());
+            // Most machines of a big group are where they should be.
+            if machine.spec.version == *written && kubelet == Some(written) {
+                return false;
+            }
             let versions = MachineVersions {
                 desired: Version::parse(&machine.spec.version).ok(),
                 kubelet: kubelet.and_then(|version| Version::parse(version).ok()),
@@ -368,7 +392,7 @@ fn pool(object: &MachinePool, step: Option<&Version>) -> Result<GroupObject, Top
         Some((Version::parse(&running.version).ok()?, count(running.replicas).unwrap_or_default()))
     });
     let running: Vec<(Version, usize)> = running.collect();
-    let members = PoolMembers { wanted: count(object.spec.replicas).unwrap_or(1), running: &running };
+    let members = PoolMembers { wanted: count(object.replicas()).unwrap_or(1), running: &running };
     let upgrading = version.as_ref().is_some_and(|version| members.are_upgrading(version, step));
     Ok(GroupObject { name: object.name_any(), version, upgrading, rolling_out: false, blocked: None })
 }

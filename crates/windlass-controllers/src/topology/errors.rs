@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use windlass_engine::topology::Lost;
 use windlass_engine::topology::desired::BuildError;
-use windlass_runtime::{WatchKindError, WriteError};
+use windlass_runtime::{Incomplete, SelectorError, WatchKindError, WriteError};
 use windlass_version::ParseError;
 
 use super::patches::ExternalPatchError;
@@ -72,6 +73,17 @@ pub enum TopologyError {
     /// Values of variables are not valid.
     #[error("{}", .0.join("; "))]
     Variables(Vec<String>),
+    /// The Cluster does not say which one it is.
+    #[error(transparent)]
+    Incomplete(#[from] Incomplete),
+    /// The selector of a MachineDeployment cannot be used.
+    #[error("MachineDeployment {name}: spec.selector: {error}")]
+    Selector {
+        /// The MachineDeployment.
+        name: String,
+        /// What is wrong with its selector.
+        error: SelectorError,
+    },
     /// The objects cannot be built.
     #[error(transparent)]
     Build(#[from] BuildError),
@@ -87,6 +99,9 @@ pub enum TopologyError {
     /// A write failed.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// Applying it would take away what upstream applied.
+    #[error("{0}")]
+    TakeOver(Box<Lost>),
     /// Hooks or planning failed; what does not depend on them was reconciled.
     #[error("{0}")]
     Held(String),

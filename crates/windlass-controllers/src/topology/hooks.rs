@@ -20,22 +20,30 @@ use windlass_engine::topology::{
     Decision, HookAnswer, HookAnswers, HookCall, Next, Observed, Plan, PlanQuery, PlanSource, decide,
 };
 use windlass_engine::waiting::Retry;
-use windlass_hooks::cache::{ObjectKey, Question};
+use windlass_hooks::cache::{ObjectIdentity, Question};
 use windlass_hooks::{GivenPlan, HookClient, PlanAge};
 use windlass_plan::Source;
+use windlass_runtime::{Incomplete, elsewhere, name_of, namespace_of, uid_of};
 use windlass_version::Version;
 
 /// Calls hooks about one Cluster.
 pub(super) struct ClusterHooks<'a> {
     client: &'a HookClient,
     cluster: &'a Cluster,
+    identity: ObjectIdentity,
     /// The Cluster as extensions see it, made when the first hook is called: most reconciles call none.
     sent: OnceLock<Result<Object, ObjectError>>,
 }
 
 impl<'a> ClusterHooks<'a> {
-    pub(super) const fn new(client: &'a HookClient, cluster: &'a Cluster) -> Self {
-        Self { client, cluster, sent: OnceLock::new() }
+    pub(super) fn new(client: &'a HookClient, cluster: &'a Cluster) -> Result<Self, Incomplete> {
+        let identity = ObjectIdentity {
+            kind: Cluster::KIND.to_owned(),
+            namespace: namespace_of(cluster)?.to_owned(),
+            name: name_of(cluster)?.to_owned(),
+            uid: uid_of(cluster)?.to_owned(),
+        };
+        Ok(Self { client, cluster, identity, sent: OnceLock::new() })
     }
 
     fn sent(&self) -> Result<&Object, String> {
@@ -114,7 +122,7 @@ impl<'a> ClusterHooks<'a> {
 
     async fn ask<H: HookType>(&self, call: &HookCall, request: H::Request) -> HookAnswer {
         let question = self.question::<H>(call.versions());
-        match self.client.call_all_at_pace::<H>(&question, &request).await {
+        match elsewhere(self.client.call_all_at_pace::<H>(&question, &request)).await {
             Err(error) => {
                 HookAnswer::Failed { error: error.to_string(), retry: error.retry().map(of_engine) }
             }
@@ -132,18 +140,7 @@ impl<'a> ClusterHooks<'a> {
 
     /// What a hook is asked about the Cluster, in the edition that the user has written.
     pub(super) fn question<H: HookType>(&self, about: impl IntoIterator<Item = String>) -> Question {
-        Question::new::<H>(self.key(), about).in_edition(edition(self.cluster))
-    }
-
-    fn key(&self) -> ObjectKey {
-        let metadata = &self.cluster.metadata;
-        let string = |value: &Option<String>| value.clone().unwrap_or_default();
-        ObjectKey {
-            kind: Cluster::KIND.to_owned(),
-            namespace: string(&metadata.namespace),
-            name: string(&metadata.name),
-            uid: string(&metadata.uid),
-        }
+        Question::new::<H>(self.identity.clone(), about).in_edition(edition(self.cluster))
     }
 
     /// Decides, and calls the hooks that the decision needs.
@@ -191,7 +188,7 @@ impl<'a> ClusterHooks<'a> {
         let versions = [query.control_plane.to_string(), workers, query.target.to_string()];
         let question = self.question::<GenerateUpgradePlan>(versions);
         let validate = |response: &GenerateUpgradePlanResponse| Plan::check(observed, given(response));
-        match self.client.upgrade_plan(handler, &question, &request, age, validate).await {
+        match elsewhere(self.client.upgrade_plan(handler, &question, &request, age, validate)).await {
             Ok(GivenPlan { plan, is_of_now }) => {
                 GivenSource { source: PlanSource::Known(given(&plan)), is_of_now, again: None }
             }
@@ -254,9 +251,11 @@ mod tests {
     async fn the_cluster_is_serialised_once_and_only_when_a_hook_is_called() {
         let mut cluster = Cluster::default();
         cluster.metadata.name = Some("c1".to_owned());
+        cluster.metadata.namespace = Some("default".to_owned());
+        cluster.metadata.uid = Some("u1".to_owned());
         let client = HookClient::builder(boxed(HttpsTransport::new())).build();
         client.registry().mark_warm();
-        let hooks = ClusterHooks::new(&client, &cluster);
+        let hooks = ClusterHooks::new(&client, &cluster).unwrap();
         let observed = Observed::new(Version::new(1, 31, 0));
         let given = hooks.source(&ClusterClass::default(), &observed, PlanAge::LastMinute).await;
         assert_eq!(given.source, PlanSource::Known(Source::OneMinor));

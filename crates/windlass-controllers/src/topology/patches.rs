@@ -16,7 +16,7 @@ use windlass_engine::topology::desired::{BuildError, Inputs, PatchVariables, Tem
 use windlass_hooks::cache::Question;
 use windlass_hooks::{Answer, CallError, CallFailure, HookClient};
 use windlass_patch::{Dialect, JsonPatch, JsonPatchError, merge_patch};
-use windlass_runtime::{Context, ObjectKey};
+use windlass_runtime::{Context, ObjectKey, elsewhere};
 
 use super::errors::TopologyError;
 use super::hooks::ClusterHooks;
@@ -135,7 +135,7 @@ impl Caller<'_> {
             Ok(())
         };
         let question = self.question::<GeneratePatches>(patch, handler);
-        self.hooks.at_pace(&question, ask).await.map_err(|error| failed(patch, error))
+        elsewhere(self.hooks.at_pace(&question, ask)).await.map_err(|error| failed(patch, error))
     }
 
     async fn validate(
@@ -163,7 +163,7 @@ impl Caller<'_> {
         let namespace = self.namespace();
         let ask = self.hooks.call_one::<ValidateTopology>(handler, &namespace, &request);
         let question = self.question::<ValidateTopology>(patch, handler);
-        self.hooks.at_pace(&question, ask).await.map(|_| ()).map_err(|error| failed(patch, error))
+        elsewhere(self.hooks.at_pace(&question, ask)).await.map(|_| ()).map_err(|error| failed(patch, error))
     }
 
     /// What an extension is asked about a patch. An edit of the class is another question, as one of the Cluster is.

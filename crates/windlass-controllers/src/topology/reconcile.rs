@@ -18,7 +18,9 @@ use windlass_engine::features::Features;
 use windlass_engine::pause::Pause;
 use windlass_engine::topology::desired::{Desired, Inputs};
 use windlass_engine::topology::pin;
-use windlass_engine::topology::{Decision, HookCall, NoPath, Observed, Outcome as TopologyOutcome};
+use windlass_engine::topology::{
+    Decision, HookCall, NoPath, Observed, Outcome as TopologyOutcome, is_taken_over,
+};
 use windlass_engine::waiting::WaitingOn;
 use windlass_hooks::HookClient;
 use windlass_runtime::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler};
@@ -29,9 +31,11 @@ use super::class::ClassController;
 use super::current::{Caches, Current};
 use super::errors::TopologyError;
 use super::hooks::{ClusterHooks, Decided};
+use super::status::PlanShown;
 use super::{patches, status, sweep, variables};
 use crate::extension_config::{Extensions, is_another};
 use crate::external::Externals;
+use crate::workload_nodes::WorkloadNodes;
 
 /// Makes Clusters what their topologies say.
 pub struct TopologyController {
@@ -43,6 +47,7 @@ pub struct TopologyController {
     hooks: HookClient,
     extensions: Extensions,
     features: Features,
+    plan_shown: PlanShown,
 }
 
 /// Registers the controllers of topologies and of classes.
@@ -52,8 +57,9 @@ pub fn register(
     externals: Externals,
     extensions: Extensions,
     features: Features,
+    nodes: Option<WorkloadNodes>,
 ) {
-    ClassController::register(manager, hooks.clone(), extensions.clone());
+    ClassController::register(manager, hooks.clone(), extensions.clone(), externals.clone());
     let clusters = manager.cache::<Cluster>();
     let classes = manager.cache::<ClusterClass>();
     let machines = manager.cache::<Machine>();
@@ -71,10 +77,12 @@ pub fn register(
             machine_pools: machine_pools.clone(),
             machines: machines.clone(),
             externals,
+            nodes,
         },
         hooks,
         extensions,
         features,
+        plan_shown: PlanShown::default(),
     };
     let (all, all_of_templates) = (clusters.clone(), clusters.clone());
     let (configs, waiting) = (controller.extensions.configs().clone(), clusters.clone());
@@ -167,7 +175,7 @@ impl Reconciler for TopologyController {
         let (cluster, ignored_pins) = self.with_features(cluster);
         let Some(topology) = &cluster.spec.topology else { return Ok(Outcome::done()) };
         if let Some(pause) = Pause::of(&cluster.metadata, Some(&cluster)) {
-            status::write(context, &cluster, &TopologyOutcome::Paused(pause)).await?;
+            status::write(context, &cluster, &self.plan_shown, &TopologyOutcome::Paused(pause)).await?;
             return Ok(Outcome::done());
         }
         self.extensions.warm_up().await;
@@ -178,13 +186,16 @@ impl Reconciler for TopologyController {
             Ok((mut observed, Decided { decision, plan_again })) => {
                 observed.ignored_pins = ignored_pins;
                 let outcome = TopologyOutcome::Decided { observed: &observed, decision: &decision };
-                status::write(context, &cluster, &outcome).await?;
+                status::write(context, &cluster, &self.plan_shown, &outcome).await?;
                 after(&decision, plan_again, context.now())
             }
             Err(error) if error.is_conflict() => Err(error),
             Err(error) => {
-                let failed = TopologyOutcome::Failed(context.steady(&error));
-                status::write(context, &cluster, &failed).await?;
+                let outcome = match &error {
+                    TopologyError::TakeOver(lost) => TopologyOutcome::Refused(lost),
+                    error => TopologyOutcome::Failed(context.steady(error)),
+                };
+                status::write(context, &cluster, &self.plan_shown, &outcome).await?;
                 // A hook that failed has a pace of its own, which is slower at first than that of other failures.
                 error.retry_after().map(Outcome::after).ok_or(error)
             }
@@ -242,7 +253,7 @@ impl TopologyController {
         sweep::sweep(context, &self.machine_sets, &cluster, &blueprint, &current).await?;
 
         let mut observed = current.observe(&self.caches, &cluster)?;
-        let hooks = ClusterHooks::new(&self.hooks, &cluster);
+        let hooks = ClusterHooks::new(&self.hooks, &cluster)?;
         let decided = hooks.decide(&class, &mut observed).await;
         let decision = &decided.decision;
         if decision.creation.is_some() {
@@ -264,6 +275,7 @@ impl TopologyController {
             current: &current,
             control_plane_contract: blueprint.control_plane_contract,
             health_checks: &self.health_checks,
+            is_taken_over: is_taken_over(&cluster),
         };
         applier.marks(decision).await?;
         applier.all(desired, decision).await?;
@@ -289,10 +301,11 @@ impl TopologyController {
     /// Lets extensions hold the deletion; what deletes the parts is the Cluster's own controller.
     async fn delete(&self, context: &Context, cluster: &Cluster) -> Result<Outcome, TopologyError> {
         if cluster.annotations().contains_key(OK_TO_DELETE_ANNOTATION) {
-            status::write(context, cluster, &TopologyOutcome::Deleting { waiting: None }).await?;
+            status::write(context, cluster, &self.plan_shown, &TopologyOutcome::Deleting { waiting: None })
+                .await?;
             return Ok(Outcome::done());
         }
-        let hooks = ClusterHooks::new(&self.hooks, cluster);
+        let hooks = ClusterHooks::new(&self.hooks, cluster)?;
         let call = HookCall::bare(Hook::BeforeClusterDelete);
         let Some(waiting) = hooks.call(&call).await.waiting(call) else {
             let patch = json!({"metadata": {
@@ -303,7 +316,13 @@ impl TopologyController {
             context.writer::<Cluster>().patch_unconditionally(&key, patch).await?;
             return Ok(Outcome::done());
         };
-        status::write(context, cluster, &TopologyOutcome::Deleting { waiting: Some(&waiting) }).await?;
+        status::write(
+            context,
+            cluster,
+            &self.plan_shown,
+            &TopologyOutcome::Deleting { waiting: Some(&waiting) },
+        )
+        .await?;
         let again = waiting.retry_after(context.now()).map(Outcome::after);
         again.ok_or_else(|| TopologyError::Held(waiting.to_string()))
     }

@@ -1,5 +1,7 @@
 //! What the Cluster says about its topology: the plan that remains, and the condition.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use serde_json::json;
@@ -7,15 +9,29 @@ use windlass_api::cluster::{Cluster, MachinesStatus, UpgradePlanVersion};
 use windlass_api::conditions::{ConditionStatus, TOPOLOGY_RECONCILED};
 use windlass_api::names::{TOPOLOGY_FIELD_MANAGER, WAITING_ON_ANNOTATION};
 use windlass_engine::condition::{self, Finding};
-use windlass_engine::topology::{Outcome, Plan, TopologyReconciled};
+use windlass_engine::topology::{Outcome, Plan, TopologyReconciled, is_taken_over};
 use windlass_engine::waiting::Wait;
 use windlass_runtime::{Context, EventType, ObjectKey, WriteError};
 use windlass_version::Version;
+
+/// Who says why nothing was applied to a Cluster that upstream made.
+const UNDECIDED_FIELD_MANAGER: &str = "windlass-topology";
+
+/// What API servers say to an apply with a field that the schema does not have.
+const UNDECLARED: &str = "field not declared in schema";
+
+/// Whether Clusters have a place for the plan. CRDs of Cluster API up to 1.13 do not, and where they are installed an apply with
+/// it is refused as a whole. Found out by trying, once for each process.
+#[derive(Debug, Default)]
+pub(super) struct PlanShown {
+    has_no_place: AtomicBool,
+}
 
 /// Writes the condition and, if it is known, the plan. Nothing is written that is there already.
 pub(super) async fn write(
     context: &Context,
     cluster: &Cluster,
+    shown: &PlanShown,
     outcome: &Outcome<'_>,
 ) -> Result<(), WriteError> {
     keep_wait(context, cluster, outcome).await?;
@@ -25,7 +41,10 @@ pub(super) async fn write(
     let mut conditions = cluster.status.conditions.clone();
     let condition_changed =
         condition::set(&mut conditions, finding, cluster.metadata.generation, context.now());
-    let (control_plane, workers) = plans(cluster, outcome);
+    let (control_plane, workers) = match shown.has_no_place.load(Ordering::Relaxed) {
+        true => (Vec::new(), Vec::new()),
+        false => plans(cluster, outcome),
+    };
     let plan_changed = control_plane != current_plan(cluster.status.control_plane.as_ref())
         || workers != current_plan(cluster.status.workers.as_ref());
     if !condition_changed && !plan_changed {
@@ -39,6 +58,7 @@ pub(super) async fn write(
         tracing::info!(namespace, name, reason = own.reason, "{}", in_one_line(own));
     }
     let mut status = json!({"conditions": [own]});
+    let has_plan = !control_plane.is_empty() || !workers.is_empty();
     for (part, plan) in [("controlPlane", control_plane), ("workers", workers)] {
         if !plan.is_empty() {
             let steps = plan.into_iter().map(|version| UpgradePlanVersion { version });
@@ -51,7 +71,20 @@ pub(super) async fn write(
         "metadata": {"namespace": cluster.namespace(), "name": cluster.name_any(), "uid": cluster.uid()},
         "status": status,
     });
-    context.writer::<Cluster>().apply_status(TOPOLOGY_FIELD_MANAGER, &intent).await?;
+    // Under this name once everything was applied: it is how a Cluster is known that was taken over from upstream.
+    let is_applied = matches!(outcome, Outcome::Decided { .. }) || is_taken_over(cluster);
+    let manager = if is_applied { TOPOLOGY_FIELD_MANAGER } else { UNDECIDED_FIELD_MANAGER };
+    let writer = context.writer::<Cluster>();
+    match writer.apply_status(manager, &intent).await {
+        Err(error) if has_plan && error.to_string().contains(UNDECLARED) => {
+            tracing::warn!("the CRD of Clusters has no upgradePlan: the steps that are left are not shown");
+            shown.has_no_place.store(true, Ordering::Relaxed);
+            let mut intent = intent;
+            intent["status"] = json!({"conditions": [own]});
+            writer.apply_status(manager, &intent).await?;
+        }
+        written => drop(written?),
+    }
     Ok(())
 }
 

@@ -164,6 +164,7 @@ fn check(
             }
         };
         let mut holder = json!({"value": variable.value});
+        // What is nested too deeply to be pruned is refused below.
         let unknown = schema.prune(&mut holder.clone()).unwrap_or_default();
         problems.extend(
             unknown

@@ -1,7 +1,6 @@
 //! A management API, a workload API, and a stand-in for everything between a Machine and its Node.
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -34,13 +33,7 @@ pub(crate) struct World {
     manager: Mutex<Option<Manager>>,
 }
 
-impl Deref for World {
-    type Target = windlass_testkit::World;
-
-    fn deref(&self) -> &Self::Target {
-        &self.kit
-    }
-}
+windlass_testkit::deref_to_kit!(World);
 
 impl World {
     pub(crate) async fn new() -> Self {

@@ -1,6 +1,5 @@
 //! A management API and a workload API, both in memory. Providers are played by the tests.
 
-use std::ops::Deref;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
@@ -20,6 +19,7 @@ use windlass_testkit::{Object, Options};
 const KINDS: &[&str] = &[
     "Cluster",
     "DevCluster",
+    "DevMachine",
     "DevMachinePool",
     "KubeadmConfig",
     "KubeadmControlPlane",
@@ -35,13 +35,7 @@ pub(crate) struct World {
     running: Running,
 }
 
-impl Deref for World {
-    type Target = windlass_testkit::World;
-
-    fn deref(&self) -> &Self::Target {
-        &self.kit
-    }
-}
+windlass_testkit::deref_to_kit!(World);
 
 impl World {
     pub(crate) async fn start() -> Self {
@@ -49,9 +43,9 @@ impl World {
         let manager = kit.manager(7);
         let nodes = WorkloadNodes::new(kit.one_workload(), kit.clock().clone());
         let externals = Externals::new();
-        Clusters::register(&manager, externals.clone(), true);
+        Clusters::register(&manager, externals.clone(), nodes.clone(), true);
         HealthChecks::register(&manager, nodes.clone());
-        MachinePools::register(&manager, externals, nodes);
+        MachinePools::register(&manager, externals, nodes, kit.one_workload());
         let running = manager.start();
         Self { kit, running }
     }
@@ -96,6 +90,18 @@ impl World {
             }],
         }});
         nodes.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    }
+
+    /// Keeps pods away from a Node, as kubeadm does until its Machine is known.
+    pub(crate) async fn taint_node(&self, name: &str, key: &str) {
+        let nodes: Api<Node> = Api::all(self.workload().clone());
+        let patch = json!({"spec": {"taints": [{"key": key, "effect": "NoSchedule"}]}});
+        nodes.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    pub(crate) async fn workload_node(&self, name: &str) -> Option<Node> {
+        let nodes: Api<Node> = Api::all(self.workload().clone());
+        nodes.get_opt(name).await.unwrap()
     }
 
     /// Waits until the controllers have nothing to do but wait.

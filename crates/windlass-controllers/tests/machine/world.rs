@@ -1,8 +1,6 @@
 //! A management cluster, the in-memory provider and the Machine controller, in virtual time. What other controllers do
 //! for a Cluster is done by hand.
 
-use std::ops::Deref;
-
 use k8s_openapi::api::core::v1::{Node, Pod, Secret};
 use kube::ResourceExt;
 use kube::api::{Api, PostParams};
@@ -41,13 +39,7 @@ pub(crate) struct World {
     running: Option<Running>,
 }
 
-impl Deref for World {
-    type Target = windlass_testkit::World;
-
-    fn deref(&self) -> &Self::Target {
-        &self.kit
-    }
-}
+windlass_testkit::deref_to_kit!(World);
 
 impl World {
     /// A management cluster with CRDs, and nothing else.

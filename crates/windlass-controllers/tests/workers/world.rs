@@ -1,6 +1,5 @@
 //! An API with one Cluster and its templates, the two controllers, and a stand-in that brings machines up.
 
-use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use windlass_controllers::external::Externals;
 use windlass_controllers::in_place::InPlaceExtensions;
 use windlass_controllers::{machine_deployment, machine_set};
 use windlass_engine::condition;
+use windlass_engine::features::Features;
 use windlass_runtime::Running;
 use windlass_testkit::{Options, Seen, WorkerMachines, merge};
 
@@ -33,13 +33,7 @@ pub(crate) struct World {
     seen: Arc<Mutex<Seen>>,
 }
 
-impl Deref for World {
-    type Target = windlass_testkit::World;
-
-    fn deref(&self) -> &Self::Target {
-        &self.kit
-    }
-}
+windlass_testkit::deref_to_kit!(World);
 
 impl World {
     pub(crate) async fn new() -> Self {
@@ -75,7 +69,7 @@ impl World {
         let manager = self.manager(seed);
         let externals = Externals::new();
         machine_deployment::register(&manager, &externals, &InPlaceExtensions::none());
-        machine_set::register(&manager, &externals);
+        machine_set::register(&manager, &externals, Features::default());
         WorkerMachines::register(&manager, &self.seen);
         manager.start()
     }

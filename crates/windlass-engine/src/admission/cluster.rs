@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use windlass_api::cluster::{Cluster, ClusterClass, TemplateMeta, TemplateReference, Topology};
 use windlass_api::dns_label::is_rfc1123_subdomain;
 use windlass_api::names::{
-    DISABLE_UPDATE_CLASS_NAME_CHECK_ANNOTATION, DISABLE_UPDATE_VERSION_CHECK_ANNOTATION,
-    UPGRADE_CONCURRENCY_ANNOTATION,
+    AUTOSCALER_MAX_ANNOTATION, AUTOSCALER_MIN_ANNOTATION, DISABLE_UPDATE_CLASS_NAME_CHECK_ANNOTATION,
+    DISABLE_UPDATE_VERSION_CHECK_ANNOTATION, UPGRADE_CONCURRENCY_ANNOTATION,
 };
 use windlass_version::Version;
 
@@ -19,9 +19,6 @@ use super::version_change::{self, UpgradeState};
 use super::{Verdict, accepted, pins, strict_version};
 use crate::features::Features;
 use crate::topology::{Steering, SteeringProblem, pin};
-
-const AUTOSCALER_MIN: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
-const AUTOSCALER_MAX: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
 
 /// What is known besides the Cluster itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -245,8 +242,9 @@ fn check_entries<'a>(
             );
         }
         check_replicas(&format!("{field}.replicas"), replicas, verdict);
-        let is_scaled =
-            [AUTOSCALER_MIN, AUTOSCALER_MAX].iter().all(|key| metadata.annotations.contains_key(*key));
+        let is_scaled = [AUTOSCALER_MIN_ANNOTATION, AUTOSCALER_MAX_ANNOTATION]
+            .iter()
+            .all(|key| metadata.annotations.contains_key(*key));
         if is_scaled && replicas.is_some() {
             verdict.refuse(
                 format!("{field}.replicas"),

@@ -1,17 +1,31 @@
 //! MachineDeployments.
 
-use windlass_api::cluster::MachineDeployment;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use windlass_api::cluster::{MachineDeployment, RolloutStrategy, RolloutStrategyType};
 use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL};
 
 use super::machines::{
     check_annotated_strategy, check_metadata, check_replicas, check_strategy, check_taints,
 };
 use super::names::check_machine_deployment_name;
-use super::{Verdict, strict_version};
+use super::replicas::default_replicas;
+use super::{FieldProblem, Verdict, strict_version};
 use crate::machine_set::{NamedOwner, check_machine_naming};
 
-/// Fills in what may be left out: a selector, the labels it selects by, and the `v` of the version.
-pub fn default_machine_deployment(deployment: &mut MachineDeployment) {
+/// Fills in what may be left out: the size, the strategy, a selector, the labels it selects by, and the `v` of the version.
+/// `old` is how the MachineDeployment is stored.
+///
+/// # Errors
+///
+/// A limit of the autoscaler is no number.
+pub fn default_machine_deployment(
+    deployment: &mut MachineDeployment,
+    old: Option<&MachineDeployment>,
+) -> Result<(), FieldProblem> {
+    let before = old.and_then(|old| old.spec.replicas);
+    let spec = &mut deployment.spec;
+    spec.replicas = Some(default_replicas(spec.replicas, before, &deployment.metadata)?);
+    default_strategy(&mut spec.rollout.strategy);
     let name = deployment.metadata.name.clone().unwrap_or_default();
     let cluster = deployment.spec.cluster_name.clone();
     let version = &mut deployment.spec.template.spec.version;
@@ -32,6 +46,19 @@ pub fn default_machine_deployment(deployment: &mut MachineDeployment) {
     }
     if deployment.spec.template.spec.cluster_name.is_empty() {
         deployment.spec.template.spec.cluster_name = cluster;
+    }
+    Ok(())
+}
+
+/// A strategy that says nothing replaces machines one by one, and adds the new one first.
+fn default_strategy(strategy: &mut RolloutStrategy) {
+    if strategy.type_ == RolloutStrategyType::default() {
+        strategy.type_ = RolloutStrategyType::RollingUpdate;
+    }
+    if strategy.type_ == RolloutStrategyType::RollingUpdate {
+        let limits = strategy.rolling_update.get_or_insert_default();
+        limits.max_surge.get_or_insert(IntOrString::Int(1));
+        limits.max_unavailable.get_or_insert(IntOrString::Int(0));
     }
 }
 

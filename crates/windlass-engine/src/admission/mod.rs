@@ -9,6 +9,7 @@ mod machine_deployment;
 mod machines;
 mod names;
 mod pins;
+mod replicas;
 mod version_change;
 
 use std::fmt;
@@ -19,6 +20,7 @@ pub use class::{ClassUse, validate_class, validate_class_deletion};
 pub use cluster::{ClusterContext, default_cluster, validate_cluster};
 pub use machine_deployment::{default_machine_deployment, validate_machine_deployment};
 pub use pins::pins_change;
+pub use replicas::{default_machine_pool, default_machine_set, default_replicas, validate_replicas};
 pub use version_change::UpgradeState;
 
 /// One field that is refused.

@@ -1,22 +1,22 @@
 //! The conditions of a Cluster that its core controller owns.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass_api::cluster::{ClusterStatus, Machine, Polarity as GatePolarity};
 use windlass_api::conditions as types;
-use windlass_api::conditions::ConditionStatus;
 use windlass_api::conditions::reason;
 
-use super::Observed;
+use super::{Connection, Observed};
 use crate::condition::{self, Aggregate, Finding, Part, Polarity, Reasons, Source};
-use crate::contract::ReadyReport;
-use crate::machine::Referenced;
 use crate::pause::not_paused;
+use crate::referenced::{Mirrored, Referenced, Words};
 
 /// What the controller finds, the summary not included.
-pub(super) fn findings(observed: &Observed<'_>, status: &ClusterStatus) -> Vec<Finding> {
+pub(super) fn findings(observed: &Observed<'_>, status: &ClusterStatus, now: Timestamp) -> Vec<Finding> {
     let control_plane: Vec<&Machine> = observed.descendants.control_plane_machines().collect();
-    let workers: Vec<&Machine> = observed.descendants.worker_machines().collect();
+    let workers: Vec<&Machine> = observed.descendants.worker_machines_outside_pools().collect();
     vec![
+        connection(observed, now),
         infrastructure(observed),
         control_plane_available(observed, status),
         initialized(observed, status),
@@ -62,6 +62,22 @@ pub(super) fn available(observed: &Observed<'_>, conditions: &[Condition]) -> Fi
     condition::summary(types::AVAILABLE, conditions, &parts, reasons)
 }
 
+/// `RemoteConnectionProbe`: whether the API server of the cluster answers. What was known counts for a while.
+fn connection(observed: &Observed<'_>, now: Timestamp) -> Finding {
+    let type_ = types::REMOTE_CONNECTION_PROBE;
+    let answered = condition::is_true(&observed.cluster.status.conditions, type_);
+    match &observed.connection {
+        Connection::NotSought => Finding::no(type_, reason::PROBE_FAILED)
+            .because("There is no API server yet that accepts requests"),
+        Connection::Silent { since, why } if !answered || observed.connection.is_lost(now) => {
+            let since = condition::to_the_second(*since);
+            Finding::no(type_, reason::PROBE_FAILED)
+                .because(format!("The API server of the cluster has not answered since {since}: {why}"))
+        }
+        Connection::Answers | Connection::Silent { .. } => Finding::yes(type_, reason::PROBE_SUCCEEDED),
+    }
+}
+
 fn infrastructure(observed: &Observed<'_>) -> Finding {
     let type_ = types::INFRASTRUCTURE_READY;
     let was = observed.cluster.status.initialization.infrastructure_provisioned == Some(true);
@@ -75,7 +91,8 @@ fn infrastructure(observed: &Observed<'_>) -> Finding {
         }
         referenced => {
             let report = referenced.object().map(|object| (&object.ready, object.provisioned));
-            mirrored(type_, referenced, report, was, "has not said that it is provisioned")
+            let (words, silent) = (&Words::READY, "has not said that it is provisioned");
+            Mirrored { type_, words, was, silent, instead: None }.finding(referenced, report)
         }
     }
 }
@@ -94,55 +111,9 @@ fn control_plane_available(observed: &Observed<'_>, status: &ClusterStatus) -> F
         Referenced::None => Finding::no(type_, reason::NOT_AVAILABLE).because("There is no control plane"),
         referenced => {
             let report = referenced.object().map(|object| (&object.available, object.facts.initialized));
-            mirrored(type_, referenced, report, was, "has not said that it is available")
+            let (words, silent) = (&Words::AVAILABLE, "has not said that it is available");
+            Mirrored { type_, words, was, silent, instead: None }.finding(referenced, report)
         }
-    }
-}
-
-/// A condition of a provider's object, or what follows from the object if it has none. `was` is whether the object has
-/// been done before.
-fn mirrored<T>(
-    type_: &str,
-    referenced: &Referenced<T>,
-    report: Option<(&ReadyReport, bool)>,
-    was: bool,
-    silent: &str,
-) -> Finding {
-    let (good, issue, unknown) = match type_ {
-        types::CONTROL_PLANE_AVAILABLE => {
-            (reason::AVAILABLE, reason::NOT_AVAILABLE, reason::AVAILABLE_UNKNOWN)
-        }
-        _ => (reason::READY, reason::NOT_READY, reason::READY_UNKNOWN),
-    };
-    match (referenced, report) {
-        (Referenced::Missing(reference), _) if was => {
-            Finding::no(type_, reason::OBJECT_DELETED).because(format!("{reference} has been deleted"))
-        }
-        (Referenced::Missing(reference), _) => {
-            Finding::no(type_, reason::OBJECT_DOES_NOT_EXIST).because(format!("{reference} does not exist"))
-        }
-        (Referenced::Unreadable { reference, why }, _) => {
-            Finding::unknown(type_, reason::INTERNAL_ERROR).because(format!("cannot read {reference}: {why}"))
-        }
-        (_, Some((ReadyReport::Reported { status, reason, message }, _))) => {
-            // Providers of the older contract leave the reason out where there is nothing to say.
-            let word = match (reason.as_str(), status) {
-                ("", ConditionStatus::True) => good,
-                ("", ConditionStatus::False) => issue,
-                ("", ConditionStatus::Unknown) => unknown,
-                (word, _) => word,
-            };
-            Finding::new(type_, *status, word).because(message)
-        }
-        (_, Some((ReadyReport::Invalid { status }, _))) => {
-            Finding::unknown(type_, reason::INVALID_CONDITION_REPORTED)
-                .because(format!("the condition has the status {status:?}"))
-        }
-        (_, Some((ReadyReport::Absent, true))) => Finding::yes(type_, good),
-        (Referenced::Found { reference, .. }, _) => {
-            Finding::no(type_, issue).because(format!("{reference} {silent}"))
-        }
-        (Referenced::None, _) => Finding::no(type_, issue),
     }
 }
 

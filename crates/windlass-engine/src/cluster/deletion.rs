@@ -10,10 +10,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachinePool, MachineSet};
 use windlass_api::conditions::reason;
+use windlass_api::identity::{Incomplete, uid_of};
 use windlass_api::names::OK_TO_DELETE_ANNOTATION;
 
 use super::Descendants;
-use crate::machine::Referenced;
+use crate::referenced::{Leaving, MayBeGone, Referenced};
 
 /// What stands between a Cluster and its end. The first thing that applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,26 +26,11 @@ pub enum Deletion {
     /// These Machines have to go: there is no control plane that would look after them.
     ControlPlaneMachines(Vec<Descendant>),
     /// The control plane has to go.
-    ControlPlane {
-        /// Kind and name.
-        what: String,
-        /// Whether it is not being deleted.
-        delete: bool,
-    },
+    ControlPlane(Leaving),
     /// The infrastructure has to go.
-    Infrastructure {
-        /// Kind and name.
-        what: String,
-        /// Whether it is not being deleted.
-        delete: bool,
-    },
+    Infrastructure(Leaving),
     /// Something could not be read, so it is unknown whether it is gone.
-    Unknown {
-        /// Kind and name.
-        what: String,
-        /// What went wrong.
-        why: String,
-    },
+    Unknown(MayBeGone),
     /// Nothing.
     Release,
 }
@@ -97,17 +83,21 @@ pub fn awaits_hook(cluster: &Cluster, extensions: bool) -> bool {
 }
 
 /// What comes next in the deletion of a Cluster.
+///
+/// # Errors
+///
+/// The Cluster has no UID: then it is unknown what it owns.
 pub fn next<I, C>(
     cluster: &Cluster,
     descendants: &Descendants<'_>,
     control_plane: &Referenced<C>,
     infrastructure: &Referenced<I>,
     awaits_hook: bool,
-) -> Deletion {
+) -> Result<Deletion, Incomplete> {
     if awaits_hook {
-        return Deletion::Hook;
+        return Ok(Deletion::Hook);
     }
-    let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+    let uid = uid_of(cluster)?;
     let mut workers: Vec<Descendant> = Vec::new();
     workers.extend(of(
         DescendantKind::MachineDeployment,
@@ -118,31 +108,20 @@ pub fn next<I, C>(
     workers.extend(of(DescendantKind::MachinePool, descendants.machine_pools.iter().copied(), uid));
     workers.extend(of(DescendantKind::Machine, descendants.worker_machines(), uid));
     if !workers.is_empty() {
-        return Deletion::Workers(workers);
+        return Ok(Deletion::Workers(workers));
     }
-    match control_plane {
-        Referenced::Found { reference, deleting, .. } => {
-            return Deletion::ControlPlane { what: reference.to_string(), delete: !deleting };
-        }
-        Referenced::Unreadable { reference, why } => {
-            return Deletion::Unknown { what: reference.to_string(), why: why.clone() };
-        }
-        Referenced::Missing(_) | Referenced::None => {}
+    if let Some(leaving) = control_plane.leaving() {
+        return Ok(leaving.map_or_else(Deletion::Unknown, Deletion::ControlPlane));
     }
     let machines: Vec<Descendant> =
         of(DescendantKind::Machine, descendants.control_plane_machines(), uid).collect();
     if !machines.is_empty() {
-        return Deletion::ControlPlaneMachines(machines);
+        return Ok(Deletion::ControlPlaneMachines(machines));
     }
-    match infrastructure {
-        Referenced::Found { reference, deleting, .. } => {
-            Deletion::Infrastructure { what: reference.to_string(), delete: !deleting }
-        }
-        Referenced::Unreadable { reference, why } => {
-            Deletion::Unknown { what: reference.to_string(), why: why.clone() }
-        }
-        Referenced::Missing(_) | Referenced::None => Deletion::Release,
-    }
+    Ok(match infrastructure.leaving() {
+        Some(leaving) => leaving.map_or_else(Deletion::Unknown, Deletion::Infrastructure),
+        None => Deletion::Release,
+    })
 }
 
 fn of<'a, K: Resource + 'a>(
@@ -167,11 +146,11 @@ impl Deletion {
         match self {
             Self::Hook => reason::WAITING_FOR_BEFORE_DELETE_HOOK,
             Self::Workers(_) => reason::WAITING_FOR_WORKERS_DELETION,
-            Self::ControlPlane { .. } | Self::ControlPlaneMachines(_) => {
+            Self::ControlPlane(_) | Self::ControlPlaneMachines(_) => {
                 reason::WAITING_FOR_CONTROL_PLANE_DELETION
             }
-            Self::Infrastructure { .. } => reason::WAITING_FOR_INFRASTRUCTURE_DELETION,
-            Self::Unknown { .. } => reason::INTERNAL_ERROR,
+            Self::Infrastructure(_) => reason::WAITING_FOR_INFRASTRUCTURE_DELETION,
+            Self::Unknown(_) => reason::INTERNAL_ERROR,
             Self::Release => reason::DELETION_COMPLETED,
         }
     }
@@ -206,8 +185,8 @@ impl fmt::Display for Deletion {
                 }
                 Ok(())
             }
-            Self::ControlPlane { what, .. } | Self::Infrastructure { what, .. } => write!(f, "* {what}"),
-            Self::Unknown { what, why } => write!(f, "cannot tell whether {what} is gone: {why}"),
+            Self::ControlPlane(leaving) | Self::Infrastructure(leaving) => leaving.fmt(f),
+            Self::Unknown(unread) => unread.fmt(f),
             Self::Release => Ok(()),
         }
     }

@@ -9,7 +9,8 @@ mod observed;
 mod status;
 
 pub use observed::{
-    ControlPlaneSeen, Descendants, Observed, available_report, is_control_plane_machine, versions_of,
+    Connection, ControlPlaneSeen, Descendants, Observed, available_report, is_control_plane_machine,
+    versions_of,
 };
 pub use status::{Decision, decide};
 

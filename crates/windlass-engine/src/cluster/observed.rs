@@ -1,14 +1,15 @@
 //! What is known about a Cluster when it is decided upon.
 
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta};
 use serde_json::Value;
 use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachinePool, MachineSet, StatusVersion};
 use windlass_api::conditions as types;
-use windlass_api::names::CONTROL_PLANE_LABEL;
+use windlass_api::names::{CONTROL_PLANE_LABEL, MACHINE_POOL_NAME_LABEL};
 
 use super::deletion::Deletion;
 use crate::contract::{ControlPlane, InfrastructureCluster, ReadyReport};
-use crate::machine::Referenced;
+use crate::referenced::Referenced;
 
 /// What is known about a Cluster.
 #[derive(Clone, Debug)]
@@ -17,12 +18,50 @@ pub struct Observed<'a> {
     pub cluster: &'a Cluster,
     /// Its infrastructure.
     pub infrastructure: Referenced<InfrastructureCluster>,
+    /// Whether its API server answers.
+    pub connection: Connection,
     /// Its control plane.
     pub control_plane: Referenced<ControlPlaneSeen>,
     /// Everything that belongs to it.
     pub descendants: Descendants<'a>,
     /// How far its deletion is, if it is being deleted.
     pub deletion: Option<Deletion>,
+}
+
+/// Whether the API server of a Cluster answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// There is none to ask yet.
+    NotSought,
+    /// It does.
+    Answers,
+    /// It does not.
+    Silent {
+        /// Since when.
+        since: Timestamp,
+        /// What happened instead.
+        why: String,
+    },
+}
+
+/// How long an API server may be silent before its Cluster says so: one that is replaced comes back.
+const SILENCE_GRACE: SignedDuration = SignedDuration::from_secs(50);
+
+impl Connection {
+    /// Whether it has been silent for long enough to say so.
+    pub(crate) fn is_lost(&self, now: Timestamp) -> bool {
+        matches!(self, Self::Silent { since, .. } if now.duration_since(*since) >= SILENCE_GRACE)
+    }
+
+    /// How long until a silence is long enough to be said.
+    pub fn look_again(&self, now: Timestamp) -> Option<SignedDuration> {
+        match self {
+            Self::Silent { since, .. } if !self.is_lost(now) => {
+                Some(SILENCE_GRACE - now.duration_since(*since))
+            }
+            _ => None,
+        }
+    }
 }
 
 /// A control plane, as far as its Cluster is concerned.
@@ -108,6 +147,11 @@ impl<'a> Descendants<'a> {
         self.machines.iter().copied().filter(|machine| !is_control_plane_machine(machine))
     }
 
+    /// Machines of workers, those of pools left out: a pool tells how its instances do.
+    pub fn worker_machines_outside_pools(&self) -> impl Iterator<Item = &'a Machine> + '_ {
+        self.worker_machines().filter(|machine| !has_label(machine, MACHINE_POOL_NAME_LABEL))
+    }
+
     /// Worker Machines that no group counts.
     pub fn standalone_machines(&self) -> impl Iterator<Item = &'a Machine> + '_ {
         self.worker_machines().filter(|machine| !is_controlled(&machine.metadata))
@@ -116,7 +160,11 @@ impl<'a> Descendants<'a> {
 
 /// Whether a Machine is one of a control plane.
 pub fn is_control_plane_machine(machine: &Machine) -> bool {
-    machine.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(CONTROL_PLANE_LABEL))
+    has_label(machine, CONTROL_PLANE_LABEL)
+}
+
+fn has_label(machine: &Machine, label: &str) -> bool {
+    machine.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(label))
 }
 
 fn is_controlled(metadata: &ObjectMeta) -> bool {

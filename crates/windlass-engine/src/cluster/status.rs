@@ -9,8 +9,9 @@ use super::Observed;
 use super::conditions;
 use crate::condition;
 use crate::contract::InfrastructureCluster;
-use crate::machine::Referenced;
+use crate::legacy;
 use crate::machine_set::aggregate::status_versions;
+use crate::referenced::Referenced;
 use crate::versions;
 
 /// What becomes of a Cluster.
@@ -45,11 +46,14 @@ pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
     status.phase =
         Some(phase(observed, &status, endpoint.as_ref().unwrap_or(&cluster.spec.control_plane_endpoint)));
     status.observed_generation = cluster.metadata.generation;
-    for finding in conditions::findings(observed, &status) {
+    for finding in conditions::findings(observed, &status, now) {
         condition::set(&mut status.conditions, finding, cluster.metadata.generation, now);
     }
     let available = conditions::available(observed, &status.conditions);
     condition::set(&mut status.conditions, available, cluster.metadata.generation, now);
+    // Another controller has put its condition where it came.
+    condition::sort(&mut status.conditions);
+    legacy::cluster(&mut status, now);
     Decision { endpoint, status }
 }
 
@@ -122,17 +126,17 @@ fn workers(observed: &Observed<'_>) -> MachinesStatus {
     let mut counts = Counts::default();
     for group in &observed.descendants.machine_deployments {
         let status = &group.status;
-        counts.group(group.spec.replicas, status.replicas, &status.versions);
+        counts.group(group.replicas(), status.replicas, &status.versions);
         counts.states(status.up_to_date_replicas, status.ready_replicas, status.available_replicas);
     }
     for pool in &observed.descendants.machine_pools {
         let status = &pool.status;
-        counts.group(pool.spec.replicas, status.replicas, &status.versions);
+        counts.group(pool.replicas(), status.replicas, &status.versions);
         counts.states(status.up_to_date_replicas, status.ready_replicas, status.available_replicas);
     }
     for set in observed.descendants.standalone_sets() {
         let status = &set.status;
-        counts.group(set.spec.replicas, status.replicas, &status.versions);
+        counts.group(set.replicas(), status.replicas, &status.versions);
         counts.states(status.up_to_date_replicas, status.ready_replicas, status.available_replicas);
     }
     for machine in observed.descendants.standalone_machines() {

@@ -10,7 +10,7 @@ use super::deletion::{Deletion, DescendantKind, awaits_hook, next};
 use super::*;
 use crate::condition;
 use crate::contract::{Contract, InfrastructureCluster, control_plane, infrastructure_cluster};
-use crate::machine::Referenced;
+use crate::referenced::{Leaving, Referenced};
 
 fn now() -> Timestamp {
     Timestamp::from_second(1_700_000_000).unwrap()
@@ -43,6 +43,7 @@ fn observed(cluster: &Cluster) -> Observed<'_> {
     Observed {
         cluster,
         infrastructure: Referenced::None,
+        connection: Connection::NotSought,
         control_plane: Referenced::None,
         descendants: Descendants::default(),
         deletion: None,
@@ -262,9 +263,11 @@ fn workers_go_before_the_control_plane_and_that_before_the_infrastructure() {
         Descendants { machines: vec![&ours, &theirs, &control_plane_machine], ..Descendants::default() };
     let plane = found("Kcp", ());
     let infra = found("Infra", ());
-    assert_eq!(next(&cluster, &everything, &plane, &infra, true), Deletion::Hook);
+    assert_eq!(next(&cluster, &everything, &plane, &infra, true).unwrap(), Deletion::Hook);
 
-    let Deletion::Workers(workers) = next(&cluster, &everything, &plane, &infra, false) else { panic!() };
+    let Deletion::Workers(workers) = next(&cluster, &everything, &plane, &infra, false).unwrap() else {
+        panic!()
+    };
     let workers: Vec<_> =
         workers.iter().map(|worker| (worker.kind, worker.name.as_str(), worker.delete)).collect();
     let kind = DescendantKind::Machine;
@@ -272,26 +275,31 @@ fn workers_go_before_the_control_plane_and_that_before_the_infrastructure() {
 
     let only_control_plane = Descendants { machines: vec![&control_plane_machine], ..Descendants::default() };
     assert_eq!(
-        next(&cluster, &only_control_plane, &plane, &infra, false),
-        Deletion::ControlPlane { what: "Kcp x".into(), delete: true }
+        next(&cluster, &only_control_plane, &plane, &infra, false).unwrap(),
+        Deletion::ControlPlane(Leaving { what: "Kcp x".into(), delete: true })
     );
     let gone: Referenced<()> = Referenced::Missing(reference("Kcp"));
     assert!(matches!(
-        next(&cluster, &only_control_plane, &gone, &infra, false),
+        next(&cluster, &only_control_plane, &gone, &infra, false).unwrap(),
         Deletion::ControlPlaneMachines(machines) if !machines[0].delete
     ));
     let nothing = Descendants::default();
     let going =
         Referenced::Found { reference: reference("Infra"), object: (), deleting: true, updating: false };
     assert_eq!(
-        next(&cluster, &nothing, &gone, &going, false),
-        Deletion::Infrastructure { what: "Infra x".into(), delete: false }
+        next(&cluster, &nothing, &gone, &going, false).unwrap(),
+        Deletion::Infrastructure(Leaving { what: "Infra x".into(), delete: false })
     );
     let unreadable: Referenced<()> =
-        Referenced::Unreadable { reference: reference("Infra"), why: "no definition".into() };
-    let stuck = next(&cluster, &nothing, &gone, &unreadable, false);
-    assert_eq!(stuck.to_string(), "cannot tell whether Infra x is gone: no definition");
-    assert_eq!(next(&cluster, &nothing, &gone, &gone, false), Deletion::Release);
+        Referenced::Unreadable { reference: reference("Infra"), why: "no CRD".into() };
+    let stuck = next(&cluster, &nothing, &gone, &unreadable, false).unwrap();
+    assert_eq!(stuck.to_string(), "cannot tell whether Infra x is gone: no CRD");
+    assert_eq!(next(&cluster, &nothing, &gone, &gone, false).unwrap(), Deletion::Release);
+
+    let mut unknown = cluster;
+    unknown.metadata.uid = None;
+    let incomplete = next(&unknown, &everything, &plane, &infra, false).unwrap_err();
+    assert_eq!(incomplete.field, "metadata.uid", "what it owns cannot be told");
 }
 
 #[test]
@@ -300,7 +308,10 @@ fn only_a_managed_cluster_without_the_mark_awaits_the_hook() {
     let mut managed = cluster(json!({"topology": {"classRef": {"name": "k"}, "version": "v1.33.0"}}));
     assert!(!awaits_hook(&bare, true));
     assert!(awaits_hook(&managed, true));
-    assert!(!awaits_hook(&managed, false), "nobody would ever set the mark");
+    assert!(
+        !awaits_hook(&managed, false),
+        "the topology controller does not run, and nothing else sets the mark"
+    );
     managed.metadata.annotations =
         Some([("runtime.cluster.x-k8s.io/ok-to-delete".to_owned(), String::new())].into());
     assert!(!awaits_hook(&managed, true));
@@ -313,9 +324,52 @@ fn deletion_says_what_it_waits_for() {
     let cluster = cluster(json!({}));
     let none: Referenced<()> = Referenced::None;
     let descendants = Descendants { machines: machines.iter().collect(), ..Descendants::default() };
-    let deletion = next(&cluster, &descendants, &none, &none, false);
+    let deletion = next(&cluster, &descendants, &none, &none, false).unwrap();
     assert_eq!(deletion.to_string(), "* Machines: m0, m1, m2 and 2 more");
     let mut seen = observed(&cluster);
     seen.deletion = Some(deletion);
     assert_eq!(says(&decide(&seen, now()), types::DELETING).1, "WaitingForWorkersDeletion");
+}
+
+#[test]
+fn a_silent_api_server_is_said_to_be_so_after_a_while() {
+    let at = |second: i64| Timestamp::from_second(second).unwrap();
+    let mut cluster: Cluster =
+        serde_json::from_value(json!({"metadata": {"name": "c1"}, "spec": {}})).unwrap();
+    let silent = Connection::Silent { since: at(100), why: "timed out".to_owned() };
+    let cases = [
+        (
+            Connection::NotSought,
+            0,
+            "False",
+            "ProbeFailed",
+            "There is no API server yet that accepts requests",
+        ),
+        (Connection::Answers, 90, "True", "ProbeSucceeded", ""),
+        (silent.clone(), 110, "True", "ProbeSucceeded", ""),
+        (
+            silent.clone(),
+            150,
+            "False",
+            "ProbeFailed",
+            "The API server of the cluster has not answered since 1970-01-01T00:01:40Z: timed out",
+        ),
+        // Once it was said, it stays so until there is an answer.
+        (
+            Connection::Silent { since: at(155), why: "timed out".to_owned() },
+            160,
+            "False",
+            "ProbeFailed",
+            "The API server of the cluster has not answered since 1970-01-01T00:02:35Z: timed out",
+        ),
+        (Connection::Answers, 170, "True", "ProbeSucceeded", ""),
+    ];
+    for (connection, second, status, reason, message) in cases {
+        let decision = decide(&Observed { connection, ..observed(&cluster) }, at(second));
+        let expected = (status.to_owned(), reason.to_owned(), message.to_owned());
+        assert_eq!(says(&decision, "RemoteConnectionProbe"), expected, "at {second}");
+        cluster.status = decision.status;
+    }
+    assert_eq!(silent.look_again(at(110)).map(|wait| wait.as_secs()), Some(40));
+    assert_eq!(silent.look_again(at(150)), None);
 }

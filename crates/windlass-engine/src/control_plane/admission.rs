@@ -101,6 +101,24 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// Fills in what may be left out: one Machine, the `v` of the version, and a strategy that replaces Machines one by one and
+/// adds the new one first.
+pub fn default(control_plane: &mut KubeadmControlPlane) {
+    let spec = &mut control_plane.spec;
+    spec.replicas.get_or_insert(1);
+    if !spec.version.is_empty() && !spec.version.starts_with('v') {
+        spec.version.insert(0, 'v');
+    }
+    let strategy = &mut spec.rollout.strategy;
+    if strategy.type_ == KubeadmControlPlaneRolloutStrategyType::default() {
+        strategy.type_ = KubeadmControlPlaneRolloutStrategyType::RollingUpdate;
+    }
+    if strategy.type_ == KubeadmControlPlaneRolloutStrategyType::RollingUpdate {
+        let limits = strategy.rolling_update.get_or_insert_default();
+        limits.max_surge.get_or_insert(IntOrString::Int(1));
+    }
+}
+
 /// Everything that is wrong with a control plane, and with the step from the one before; empty if it can be admitted.
 ///
 /// A version may go down: it is no upgrade, and the user who does it knows why.

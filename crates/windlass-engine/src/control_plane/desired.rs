@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube_core::ResourceExt;
 use serde_json::{Value, json};
 use windlass_api::bootstrap::KubeadmConfig;
 use windlass_api::cluster::{
@@ -36,19 +37,17 @@ pub struct NewMachine<'a> {
 /// Labels of everything that belongs to a Machine of this control plane.
 pub fn labels(control_plane: &KubeadmControlPlane, cluster: &str) -> BTreeMap<String, String> {
     let mut labels = control_plane.spec.machine_template.metadata.labels.clone();
-    let name = control_plane.metadata.name.as_deref().unwrap_or_default();
     labels.insert(CLUSTER_NAME_LABEL.to_owned(), cluster.to_owned());
     labels.insert(CONTROL_PLANE_LABEL.to_owned(), String::new());
-    labels.insert(CONTROL_PLANE_NAME_LABEL.to_owned(), label_value(name));
+    labels.insert(CONTROL_PLANE_NAME_LABEL.to_owned(), label_value(&control_plane.name_any()));
     labels
 }
 
 /// `status.selector`: what finds the Machines of this control plane.
 pub fn selector(control_plane: &KubeadmControlPlane, cluster: &str) -> String {
-    let name = control_plane.metadata.name.as_deref().unwrap_or_default();
     format!(
         "{CLUSTER_NAME_LABEL}={cluster},{CONTROL_PLANE_LABEL}=,{CONTROL_PLANE_NAME_LABEL}={}",
-        label_value(name)
+        label_value(&control_plane.name_any())
     )
 }
 
@@ -96,7 +95,7 @@ pub fn existing_machine(
     owner: OwnerReference,
     existing: &Machine,
 ) -> Machine {
-    let name = existing.metadata.name.clone().unwrap_or_default();
+    let name = existing.name_any();
     let mut machine = Machine::new(
         name,
         MachineSpec {
@@ -114,6 +113,12 @@ pub fn existing_machine(
     machine.metadata.namespace.clone_from(&existing.metadata.namespace);
     machine.metadata.uid.clone_from(&existing.metadata.uid);
     in_step(&mut machine, control_plane, cluster, owner);
+    let gates = existing.spec.readiness_gates.iter();
+    let wanted = std::mem::take(&mut machine.spec.readiness_gates);
+    let is_wanted = |gate: &ConditionGate| wanted.iter().any(|one| one.condition_type == gate.condition_type);
+    let kept =
+        gates.filter(|gate| UPSTREAMS_GATES.contains(&gate.condition_type.as_str()) && !is_wanted(gate));
+    machine.spec.readiness_gates = kept.cloned().chain(wanted.iter().cloned()).collect();
     let record = existing.metadata.annotations.as_ref().and_then(|all| all.get(REMEDIATION_FOR_ANNOTATION));
     if let Some(record) = record {
         annotate(&mut machine, REMEDIATION_FOR_ANNOTATION, record.clone());
@@ -155,6 +160,10 @@ pub fn kubeadm_config(
         "spec": kubeadm_config::for_machine(&spec, form, &control_plane.spec.version),
     })
 }
+
+/// Gates that upstream's releases give to Machines of control planes, in addition to ours. They stay where they are: a Machine
+/// that is taken over is not written for them, and is ready as long as upstream has found it so.
+const UPSTREAMS_GATES: [&str; 1] = ["NodeKubeadmLabelsAndTaintsSet"];
 
 /// What needs no rollout.
 fn in_step(machine: &mut Machine, control_plane: &KubeadmControlPlane, cluster: &str, owner: OwnerReference) {
@@ -278,6 +287,21 @@ mod tests {
         let metadata = intent.metadata;
         assert_eq!(metadata.labels.unwrap()["team"], "z");
         assert_eq!(metadata.annotations.unwrap()[REMEDIATION_FOR_ANNOTATION], "{}");
+    }
+
+    #[test]
+    fn a_gate_of_upstream_stays_on_its_machine_and_any_other_goes() {
+        let control_plane = control_plane();
+        let new = NewMachine { name: "m1", failure_domain: None, remediation_for: None };
+        let ours = new_machine(&control_plane, "c1", owner(), &new);
+        let mut existing = ours.clone();
+        let gate = |name: &str| ConditionGate { condition_type: name.to_owned(), polarity: None };
+        let theirs = [gate("NodeKubeadmLabelsAndTaintsSet"), gate("TakenOutOfTheControlPlane")];
+        existing.spec.readiness_gates.splice(0..0, theirs.clone());
+        let intent = existing_machine(&control_plane, "c1", owner(), &existing);
+        let expected: Vec<ConditionGate> =
+            theirs[..1].iter().chain(&ours.spec.readiness_gates).cloned().collect();
+        assert_eq!(intent.spec.readiness_gates, expected);
     }
 
     #[test]

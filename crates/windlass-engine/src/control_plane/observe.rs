@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube_core::ResourceExt;
 use serde_json::Value;
 use windlass_api::Hook;
 use windlass_api::cluster::{Cluster, Machine};
@@ -156,7 +157,11 @@ fn topology(cluster: &Cluster) -> Option<TopologyStep> {
     let annotations = cluster.metadata.annotations.as_ref();
     Some(TopologyStep {
         version: topology.version.clone(),
-        upgrade_step: annotations.and_then(|all| all.get(UPGRADE_STEP_ANNOTATION)).cloned(),
+        // Upstream leaves it empty when there is no step.
+        upgrade_step: annotations
+            .and_then(|all| all.get(UPGRADE_STEP_ANNOTATION))
+            .filter(|step| !step.is_empty())
+            .cloned(),
     })
 }
 
@@ -186,7 +191,7 @@ fn observe_machine(inputs: MachineInputs<'_>, wanted: &Wanted<'_>, now: Timestam
         template: template.as_ref().map(|(name, group_kind)| Template { name, group_kind }),
     };
     ObservedMachine {
-        name: metadata.name.clone().unwrap_or_default(),
+        name: machine.name_any(),
         created,
         outdated: outdated(&present, wanted, now),
         version: version.clone(),

@@ -9,6 +9,7 @@ mod updates;
 mod waiting;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube_core::ResourceExt;
 use serde::Serialize;
 use serde_json::Value;
 use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachinePool};
@@ -84,7 +85,7 @@ impl ClusterDescription {
         let pending = PendingHooks::parse(annotation.map(String::as_str)).annotation().unwrap_or_default();
         Self {
             namespace: cluster.metadata.namespace.clone().unwrap_or_default(),
-            name: cluster.metadata.name.clone().unwrap_or_default(),
+            name: cluster.name_any(),
             class: topology.map(|topology| topology.class_ref.name.clone()),
             version: topology.map(|topology| topology.version.clone()),
             tree: tree::of(objects),

@@ -1,5 +1,6 @@
 //! The plan of an upgrade that is under way: what is done, what is running, what is to come.
 
+use kube_core::ResourceExt;
 use serde::Serialize;
 use windlass_api::cluster::{Machine, MachineDeployment, MachinePool, MachinesStatus};
 use windlass_api::conditions::TOPOLOGY_RECONCILED;
@@ -69,7 +70,7 @@ impl UpgradeDescription {
         let annotations = cluster.metadata.annotations.as_ref();
         let annotation = |key: &str| annotations.and_then(|all| all.get(key));
         let pending = PendingHooks::parse(annotation(PENDING_HOOKS_ANNOTATION).map(String::as_str));
-        let step = annotation(UPGRADE_STEP_ANNOTATION).cloned();
+        let step = annotation(UPGRADE_STEP_ANNOTATION).filter(|step| !step.is_empty()).cloned();
         // Without a path, what was planned last is not what comes.
         let is_lost = Wait::of_cluster(cluster).is_some_and(|wait| wait.reason == "NoUpgradePath");
         let status = |status: Option<&MachinesStatus>| if is_lost { Vec::new() } else { plan(status) };
@@ -179,17 +180,17 @@ fn groups(objects: Described<'_>) -> Vec<Group> {
     for group in objects.my_deployments() {
         let labels = group.metadata.labels.as_ref();
         let entry = labels.and_then(|labels| labels.get(TOPOLOGY_DEPLOYMENT_NAME_LABEL));
-        let object = group.metadata.name.clone().unwrap_or_default();
+        let object = group.name_any();
         let name = entry.unwrap_or(&object);
         let version = group.spec.template.spec.version.clone();
-        let counted = Counted::of(&objects.machines_of(group), &version, group.spec.replicas);
+        let counted = Counted::of(&objects.machines_of(group), &version, group.replicas());
         let (kind, part) = (MachineDeployment::KIND, format!("{} {name}", MachineDeployment::KIND));
         groups.push(Group { kind, part, name: object, version, counted });
     }
     for pool in objects.my_pools() {
         let labels = pool.metadata.labels.as_ref();
         let entry = labels.and_then(|labels| labels.get(TOPOLOGY_POOL_NAME_LABEL));
-        let object = pool.metadata.name.clone().unwrap_or_default();
+        let object = pool.name_any();
         let (kind, part) = (MachinePool::KIND, format!("{} {}", MachinePool::KIND, entry.unwrap_or(&object)));
         let version = pool.spec.template.spec.version.clone();
         let (mut done, mut all) = (0, 0);
@@ -198,7 +199,7 @@ fn groups(objects: Described<'_>) -> Vec<Group> {
             all += count;
             done += if running.version == version { count } else { 0 };
         }
-        let counted = Counted::new(done, all, pool.spec.replicas);
+        let counted = Counted::new(done, all, pool.replicas());
         groups.push(Group { kind, part, name: object, version, counted });
     }
     groups.sort_by(|a, b| a.part.cmp(&b.part));

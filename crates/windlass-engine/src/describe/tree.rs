@@ -4,11 +4,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, Time
 use serde::Serialize;
 use serde_json::Value;
 use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachinePool};
+use windlass_api::conditions::TOPOLOGY_RECONCILED;
 
 use super::{Described, is_control_plane, version_of};
 use crate::condition;
 use crate::contract::{self, Contract};
-use crate::topology::{Entry, WorkerKind};
+use crate::topology::{Entry, PINS_IGNORED, WorkerKind};
 
 /// An object, and below it what it is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -158,8 +159,13 @@ fn control_plane(objects: Described<'_>, kind: String, name: String) -> ObjectDe
     }
 }
 
-/// The version that the entry of a worker group in the topology keeps it at.
+/// The version that the entry of a worker group in the topology keeps it at. The topology controller says if its feature
+/// gate is off.
 fn pin(objects: Described<'_>, kind: WorkerKind, metadata: &ObjectMeta) -> Option<String> {
+    let told = condition::find(&objects.cluster.status.conditions, TOPOLOGY_RECONCILED);
+    if told.is_some_and(|told| told.message.contains(PINS_IGNORED)) {
+        return None;
+    }
     let name = metadata.labels.as_ref()?.get(kind.entry_label())?;
     let entries = Entry::all(objects.cluster.spec.topology.as_ref()?);
     let entry = entries.into_iter().find(|entry| entry.kind == kind && entry.name == name)?;
@@ -177,7 +183,7 @@ fn workers(objects: Described<'_>) -> Vec<ObjectDescription> {
         groups.push(ObjectDescription {
             version: Some(group.spec.template.spec.version.clone()).filter(|version| !version.is_empty()),
             replicas: Some(ReplicaDescription {
-                desired: group.spec.replicas.unwrap_or_default(),
+                desired: group.replicas().unwrap_or_default(),
                 current: status.replicas.unwrap_or_default(),
                 ready: status.ready_replicas.unwrap_or_default(),
                 available: status.available_replicas.unwrap_or_default(),
@@ -194,7 +200,7 @@ fn workers(objects: Described<'_>) -> Vec<ObjectDescription> {
         groups.push(ObjectDescription {
             version: Some(pool.spec.template.spec.version.clone()).filter(|version| !version.is_empty()),
             replicas: Some(ReplicaDescription {
-                desired: pool.spec.replicas.unwrap_or_default(),
+                desired: pool.replicas().unwrap_or_default(),
                 current: status.replicas.unwrap_or_default(),
                 ready: status.ready_replicas.unwrap_or_default(),
                 available: status.available_replicas.unwrap_or_default(),

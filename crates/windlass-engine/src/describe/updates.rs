@@ -1,6 +1,7 @@
 //! Machines that are updated without being replaced: who can, who does, and how far they are.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube_core::ResourceExt;
 use serde::Serialize;
 use windlass_api::cluster::{Machine, MachineDeployment};
 use windlass_api::conditions::UPDATING;
@@ -89,7 +90,7 @@ fn running(machine: &Machine) -> Option<MachineUpdateDescription> {
     let extensions = machine.metadata.annotations.as_ref()?.get(IN_PLACE_EXTENSIONS_ANNOTATION);
     let first = extensions.and_then(|names| names.split(',').map(str::trim).find(|name| !name.is_empty()));
     Some(MachineUpdateDescription {
-        name: machine.metadata.name.clone().unwrap_or_default(),
+        name: machine.name_any(),
         extension: first.map(str::to_owned),
         reason: updating.reason.clone(),
         message: updating.message.clone(),

@@ -21,6 +21,9 @@ pub struct WaitingDescription {
     pub wait: Wait,
     /// Where that can be seen: conditions and machines.
     pub evidence: Vec<String>,
+    /// The command that lets it go on, where that is for the owner of the Cluster to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 impl WaitingDescription {
@@ -36,7 +39,8 @@ impl WaitingDescription {
         evidence.extend(details.map(ToOwned::to_owned));
         evidence.extend(control_plane(objects));
         evidence.extend(objects.my_machines().filter_map(unready));
-        Some(Self { wait, evidence })
+        let command = wait.command(objects.cluster);
+        Some(Self { wait, evidence, command })
     }
 }
 

@@ -12,5 +12,6 @@ mod record;
 
 pub use decide::{Answer, ExternalUpdater, Observed, REFUSALS_HOLD, Step, UNREACHED_AGAIN, after, decide};
 pub use finding::{EXTERNAL_UPDATE, ExternalUpdate, finding, reason};
+pub(crate) use reached::is_empty;
 pub use reached::{Part, digest, fingerprint, has_reached, is_reached};
 pub use record::{Acceptance, Record, Refusal};

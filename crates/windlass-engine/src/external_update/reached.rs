@@ -46,7 +46,8 @@ pub fn has_reached(machine: &Machine, wanted: &MachineSpec, parts: &[Part<'_>]) 
         && parts.iter().all(|part| is_reached(part.before, part.wanted, part.present))
 }
 
-fn is_empty(value: &Value) -> bool {
+/// Nothing, and what says nothing.
+pub(crate) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Object(fields) => fields.values().all(is_empty),

@@ -2,13 +2,16 @@
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use windlass_api::cluster::{Cluster, Machine, MachineHealthCheck, MachineHealthCheckStatus};
+use kube_core::ResourceExt;
+use windlass_api::AnyObject;
+use windlass_api::cluster::{Cluster, Machine, MachineHealthCheck, MachineHealthCheckStatus, MachineStatus};
 use windlass_api::conditions as types;
 use windlass_api::conditions::reason;
 use windlass_api::names::SKIP_REMEDIATION_ANNOTATION;
 
 use super::{Allowance, Health, LimitError, NodeState, Unhealthy, health};
 use crate::condition::{self, Finding};
+use crate::legacy;
 use crate::pause::{Pause, not_paused};
 
 /// What is known when a health check is decided upon.
@@ -51,6 +54,8 @@ pub struct Mark {
     pub machine: String,
     /// Its conditions from now on.
     pub conditions: Vec<Condition>,
+    /// The same for readers of v1beta1.
+    pub deprecated: Option<AnyObject>,
     /// What is asked for with that.
     pub remedy: Remedy,
 }
@@ -125,6 +130,7 @@ pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Result<Decision, Limit
     for finding in [verdict(&allowance, unhealthy.len()), not_paused()] {
         condition::set(&mut status.conditions, finding, check.metadata.generation, now);
     }
+    legacy::health_check(&mut status, now);
     Ok(Decision { status, marks, unhealthy, look_again: look_again.min() })
 }
 
@@ -171,9 +177,14 @@ fn mark(machine: &Machine, health: &Health, allowed: bool, external: bool, now: 
             }
         }
     }
-    (conditions != *before).then(|| Mark { machine: name(machine), conditions, remedy })
+    (conditions != *before).then(|| {
+        let mut status = MachineStatus { conditions, ..machine.status.clone() };
+        legacy::machine(&mut status, now);
+        let MachineStatus { conditions, deprecated, .. } = status;
+        Mark { machine: name(machine), conditions, deprecated, remedy }
+    })
 }
 
 fn name(machine: &Machine) -> String {
-    machine.metadata.name.clone().unwrap_or_default()
+    machine.name_any()
 }

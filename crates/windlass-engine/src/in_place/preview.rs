@@ -1,6 +1,9 @@
 //! What would be asked, from manifests: the machines that there are and what they shall become; and the answers as people and
 //! programs read them.
 
+use std::collections::BTreeSet;
+
+use kube_core::ResourceExt;
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_api::cluster::{Machine, MachineDeployment, MachineSet};
@@ -12,6 +15,9 @@ use windlass_patch::merge_patch;
 use super::{Effect, InPlaceAnswer, Level, Objects, Verdict, WhyNotInPlace, comparable_configs};
 use crate::control_plane::kubeadm_config::{Form, for_machine};
 use crate::rollout::{compared_sets, next_set, same_machines};
+
+/// The UID of an owner that was not created yet.
+const UID_OF_MANIFESTS: &str = "00000000-0000-0000-0000-000000000000";
 
 /// Machines that a change is about.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,8 +123,10 @@ pub fn questions(manifests: &[Value]) -> Vec<Question> {
     let found = Manifests(manifests);
     let sets: Vec<MachineSet> = found.all("MachineSet");
     let mut questions = Vec::new();
-    for deployment in found.all::<MachineDeployment>("MachineDeployment") {
-        let name = deployment.metadata.name.clone().unwrap_or_default();
+    for mut deployment in found.all::<MachineDeployment>("MachineDeployment") {
+        // The API server gives it one when it is created; a manifest may have been written by hand.
+        deployment.metadata.uid.get_or_insert_with(|| UID_OF_MANIFESTS.to_owned());
+        let name = deployment.name_any();
         let is_its = |set: &&MachineSet| {
             set.metadata.namespace == deployment.metadata.namespace
                 && belongs(&json!(set.metadata), "MachineDeployment", &name, MACHINE_DEPLOYMENT_NAME_LABEL)
@@ -126,15 +134,17 @@ pub fn questions(manifests: &[Value]) -> Vec<Question> {
         let sets: Vec<&MachineSet> = sets.iter().filter(is_its).collect();
         let same = |set: &&MachineSet| same_machines(&set.spec.template, &deployment.spec.template);
         let new = sets.iter().copied().find(same);
-        let fresh = next_set(&deployment, &sets, &std::collections::BTreeSet::new());
+        let fresh = next_set(&deployment, &sets, &BTreeSet::new());
         for old in sets.iter().copied().filter(|set| !same(set)) {
-            let (current, desired) = compared_sets(&deployment, old, new, &fresh);
-            let states = found.of_set(&current).and_then(|current| Ok((current, found.of_set(&desired)?)));
+            let compared = fresh
+                .as_ref()
+                .map_err(Clone::clone)
+                .and_then(|fresh| compared_sets(&deployment, old, new, fresh));
+            let states = compared
+                .map_err(|incomplete| incomplete.to_string())
+                .and_then(|(current, desired)| Ok((found.of_set(&current)?, found.of_set(&desired)?)));
             questions.push(Question {
-                subject: format!(
-                    "MachineSet {} of MachineDeployment {name}",
-                    old.metadata.name.clone().unwrap_or_default()
-                ),
+                subject: format!("MachineSet {} of MachineDeployment {name}", old.name_any()),
                 namespace: namespace(&json!(deployment.metadata)),
                 level: Level::MachineSet,
                 states,
@@ -143,7 +153,7 @@ pub fn questions(manifests: &[Value]) -> Vec<Question> {
     }
     let machines: Vec<Machine> = found.all("Machine");
     for control_plane in found.all::<KubeadmControlPlane>("KubeadmControlPlane") {
-        let name = control_plane.metadata.name.clone().unwrap_or_default();
+        let name = control_plane.name_any();
         let is_its = |machine: &&Machine| {
             machine.metadata.namespace == control_plane.metadata.namespace
                 && belongs(&json!(machine.metadata), "KubeadmControlPlane", &name, CONTROL_PLANE_NAME_LABEL)
@@ -156,10 +166,7 @@ pub fn questions(manifests: &[Value]) -> Vec<Question> {
             };
             if states.as_ref().map_or(true, differ) {
                 questions.push(Question {
-                    subject: format!(
-                        "Machine {} of KubeadmControlPlane {name}",
-                        machine.metadata.name.clone().unwrap_or_default()
-                    ),
+                    subject: format!("Machine {} of KubeadmControlPlane {name}", machine.name_any()),
                     namespace: namespace(&json!(control_plane.metadata)),
                     level: Level::Machine,
                     states,

@@ -12,10 +12,12 @@ use windlass_api::conditions as types;
 
 use super::conditions::{self, Waits};
 use super::deletion::Step;
-use super::{NodeSeen, Observed, Referenced, Updating, since};
+use super::{NodeSeen, Observed, Updating, since};
 use crate::condition;
 use crate::contract::ReadyReport;
+use crate::legacy;
 use crate::pause::Pause;
+use crate::referenced::Referenced;
 use crate::waiting::{Wait, WaitingOn};
 
 /// What becomes of a Machine.
@@ -66,7 +68,7 @@ pub fn paused_status(machine: &Machine, pause: Pause, now: Timestamp) -> Option<
 
 /// The part of a status that the Machine controller writes.
 fn own(status: &MachineStatus, says_up_to_date: bool) -> MachineStatus {
-    let mut own = MachineStatus { deprecated: None, certificates_expiry_date: None, ..status.clone() };
+    let mut own = MachineStatus { certificates_expiry_date: None, ..status.clone() };
     own.conditions.retain(|condition| {
         is_own(&condition.type_) && (condition.type_ != types::UP_TO_DATE || says_up_to_date)
     });
@@ -142,6 +144,8 @@ pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
     condition::set(&mut status.conditions, ready, generation, now);
     let (available, min_ready) = conditions::available(machine, &status.conditions, now);
     condition::set(&mut status.conditions, available, generation, now);
+    status.deprecated.clone_from(&machine.status.deprecated);
+    legacy::machine(&mut status, now);
     let mut status = own(&status, observed.up_to_date.is_some());
 
     let phase = phase(observed, &status);

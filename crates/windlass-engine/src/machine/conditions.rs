@@ -8,11 +8,12 @@ use windlass_api::conditions as types;
 use windlass_api::conditions::ConditionStatus;
 
 use super::deletion::Step;
-use super::{NodeSeen, Observed, Referenced, UpToDate, Updating};
+use super::{NodeSeen, Observed, UpToDate, Updating};
 use crate::condition::{self, Finding, Part, Polarity, Reasons, Verdict};
 use crate::contract::ReadyReport;
 use crate::in_place::Effect;
 use crate::pause::not_paused;
+use crate::referenced::{Mirrored, Referenced, Words};
 use crate::waiting::WaitingOn;
 
 /// For how long the last thing known about a Node counts when the workload cluster stops answering. Control planes
@@ -57,8 +58,7 @@ fn infrastructure(observed: &Observed<'_>, wait: Option<&WaitingOn>) -> Finding 
     mirrored(types::INFRASTRUCTURE_READY, &observed.infrastructure, report, was, wait)
 }
 
-/// The condition `Ready` of a provider's object, or what follows from the object if it has none. `was` is whether the
-/// object has been done before.
+/// What is waited on is said where the object says nothing.
 fn mirrored<T>(
     type_: &str,
     referenced: &Referenced<T>,
@@ -67,29 +67,8 @@ fn mirrored<T>(
     wait: Option<&WaitingOn>,
 ) -> Finding {
     let says = wait.map(|wait| wait.sentence().to_string()).unwrap_or_default();
-    match (referenced, report) {
-        (Referenced::Missing(reference), _) if was => {
-            Finding::no(type_, "ObjectDeleted").because(format!("{reference} has been deleted"))
-        }
-        (Referenced::Missing(_), _) => Finding::no(type_, "ObjectDoesNotExist").because(says),
-        (Referenced::Unreadable { .. }, _) => Finding::unknown(type_, "InternalError").because(says),
-        (_, Some((ReadyReport::Reported { status, reason, message }, _))) => {
-            // Providers of the older contract leave the reason out where there is nothing to say.
-            let reason = match (reason.as_str(), status) {
-                ("", ConditionStatus::True) => "Ready",
-                ("", ConditionStatus::False) => "NotReady",
-                ("", ConditionStatus::Unknown) => "ReadyUnknown",
-                (reason, _) => reason,
-            };
-            Finding::new(type_, *status, reason).because(message)
-        }
-        (_, Some((ReadyReport::Invalid { status }, _))) => {
-            Finding::unknown(type_, "InvalidConditionReported")
-                .because(format!("condition Ready has the status {status:?}"))
-        }
-        (_, Some((ReadyReport::Absent, true))) => Finding::yes(type_, "Ready"),
-        _ => Finding::no(type_, "NotReady").because(says),
-    }
+    Mirrored { type_, words: &Words::READY, was, silent: "is not done", instead: Some(&says) }
+        .finding(referenced, report)
 }
 
 fn updating(observed: &Observed<'_>) -> Finding {

@@ -16,7 +16,7 @@ mod since;
 mod up_to_date;
 
 pub use bring_up::{Decision, SpecChange, decide, paused_status};
-pub use observed::{Node, NodeSeen, Observed, Referenced, Updating};
+pub use observed::{Node, NodeSeen, Observed, Updating};
 pub use up_to_date::{UpToDate, WorkerRevision, up_to_date};
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{Node, Taint};
+use kube_core::ResourceExt;
 use serde_json::{Map, Value, json};
 use windlass_api::cluster::{Machine, TaintPropagation};
 use windlass_api::names::{CLUSTER_NAME_LABEL, OUTDATED_REVISION_TAINT};
@@ -103,7 +104,7 @@ fn labels(
 }
 
 fn annotations(machine: &Machine, taints: String) -> BTreeMap<String, String> {
-    let name = machine.metadata.name.clone().unwrap_or_default();
+    let name = machine.name_any();
     let labels: Vec<&str> = wanted_labels(machine).into_keys().collect();
     let mut wanted = BTreeMap::from([
         (CLUSTER_NAME_LABEL.to_owned(), machine.spec.cluster_name.clone()),

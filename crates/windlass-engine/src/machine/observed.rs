@@ -2,7 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1 as core;
-use windlass_api::cluster::{ContractVersionedObjectReference, Machine};
+use kube_core::ResourceExt;
+use windlass_api::cluster::Machine;
 use windlass_api::hooks::{Hook, UpdateMachineResponse};
 use windlass_api::names::UPDATE_IN_PROGRESS_ANNOTATION;
 
@@ -11,6 +12,7 @@ use super::deletion::Step;
 use super::in_place::{InPlaceFailure, Marks};
 use crate::contract::{BootstrapConfig, InfrastructureMachine};
 use crate::pending_hooks::PendingHooks;
+use crate::referenced::Referenced;
 use crate::waiting::WaitingOn;
 
 /// What is known about a Machine.
@@ -30,50 +32,6 @@ pub struct Observed<'a> {
     pub updating: Option<Updating>,
     /// How far its deletion is, if it is being deleted.
     pub deletion: Option<Step>,
-}
-
-/// A provider's object that a Machine points to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Referenced<T> {
-    /// The Machine points to none.
-    None,
-    /// There is no such object.
-    Missing(ContractVersionedObjectReference),
-    /// It could not be read.
-    Unreadable {
-        /// What the Machine points to.
-        reference: ContractVersionedObjectReference,
-        /// Why.
-        why: String,
-    },
-    /// It was read.
-    Found {
-        /// What the Machine points to.
-        reference: ContractVersionedObjectReference,
-        /// What the contract reads of it.
-        object: T,
-        /// Whether it is being deleted.
-        deleting: bool,
-        /// Whether it is marked as being updated in place.
-        updating: bool,
-    },
-}
-
-impl<T> Referenced<T> {
-    /// What was read of the object, if it was.
-    pub fn object(&self) -> Option<&T> {
-        match self {
-            Self::Found { object, .. } => Some(object),
-            _ => None,
-        }
-    }
-
-    fn mark(&self) -> Option<bool> {
-        match self {
-            Self::Found { updating, .. } => Some(*updating),
-            _ => None,
-        }
-    }
 }
 
 /// What is known about the Node of a Machine.
@@ -115,7 +73,7 @@ impl Node {
     pub fn of(node: &core::Node) -> Self {
         let status = node.status.as_ref();
         Self {
-            name: node.metadata.name.clone().unwrap_or_default(),
+            name: node.name_any(),
             info: status.and_then(|status| status.node_info.clone()).unwrap_or_default(),
             conditions: status.and_then(|status| status.conditions.clone()).unwrap_or_default(),
             addresses: status.and_then(|status| status.addresses.clone()).unwrap_or_default(),

@@ -11,6 +11,7 @@ use super::deletion::Step;
 use super::*;
 use crate::condition;
 use crate::contract::{self, Contract};
+use crate::referenced::Referenced;
 use crate::waiting::WaitingOn;
 
 fn at(second: i64) -> Timestamp {

@@ -5,14 +5,14 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 use windlass_api::cluster::{MachinePool, MachinePoolPhase, MachinePoolStatus};
 use windlass_api::conditions as types;
-use windlass_api::conditions::ConditionStatus;
 use windlass_api::conditions::reason;
 
 use super::{Counts, NodesSeen, count};
 use crate::condition::{self, Finding};
 use crate::contract::{BootstrapConfig, InfrastructureMachinePool, ReadyReport};
-use crate::machine::Referenced;
+use crate::legacy;
 use crate::pause::not_paused;
+use crate::referenced::{Leaving, MayBeGone, Mirrored, Referenced, Words};
 
 /// What is known about a MachinePool.
 #[derive(Clone, Debug)]
@@ -71,7 +71,11 @@ pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
         spec.data_secret_name = told.clone();
     }
     let provisioned = infrastructure.is_some_and(|infrastructure| infrastructure.provisioned);
-    let told_ids = infrastructure.filter(|_| provisioned).map(|infrastructure| &infrastructure.provider_ids);
+    // No identities and yet instances: the provider has not found out who they are. That is no reason to forget any.
+    let is_told = |pool: &&InfrastructureMachinePool| {
+        provisioned && (!pool.provider_ids.is_empty() || pool.replicas.unwrap_or_default() == 0)
+    };
+    let told_ids = infrastructure.filter(is_told).map(|infrastructure| &infrastructure.provider_ids);
     if let Some(ids) = told_ids.filter(|ids| **ids != pool.spec.provider_id_list) {
         spec.provider_ids = Some(ids.clone());
     }
@@ -100,7 +104,15 @@ pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
     for finding in findings(observed, &status) {
         condition::set(&mut status.conditions, finding, pool.metadata.generation, now);
     }
+    legacy::machine_pool(&mut status, now);
     Decision { spec, status, look_again }
+}
+
+impl Decision {
+    /// The identities of the instances, the change of the spec included.
+    pub fn provider_ids<'a>(&'a self, pool: &'a MachinePool) -> &'a [String] {
+        self.spec.provider_ids.as_ref().unwrap_or(&pool.spec.provider_id_list)
+    }
 }
 
 fn counted(status: &mut MachinePoolStatus, counts: Counts) {
@@ -111,8 +123,13 @@ fn counted(status: &mut MachinePoolStatus, counts: Counts) {
     status.versions = counts.versions;
 }
 
+/// How many instances there shall be; as many as there are if that is decided elsewhere.
+fn wanted_of(pool: &MachinePool, status: &MachinePoolStatus) -> i32 {
+    pool.replicas().or(status.replicas).unwrap_or_default()
+}
+
 fn phase(pool: &MachinePool, status: &MachinePoolStatus) -> MachinePoolPhase {
-    let wanted = pool.spec.replicas.unwrap_or_default();
+    let wanted = wanted_of(pool, status);
     let ready = status.ready_replicas.unwrap_or_default();
     let initialization = status.initialization;
     if pool.metadata.deletion_timestamp.is_some() {
@@ -134,7 +151,7 @@ fn phase(pool: &MachinePool, status: &MachinePoolStatus) -> MachinePoolPhase {
 
 fn findings(observed: &Observed<'_>, status: &MachinePoolStatus) -> Vec<Finding> {
     let pool = observed.pool;
-    let wanted = pool.spec.replicas.unwrap_or_default();
+    let wanted = wanted_of(pool, status);
     let available = status.available_replicas.unwrap_or_default();
     let there = status.replicas.unwrap_or_default();
     let availability = if let NodesSeen::NoAnswer(why) = observed.nodes {
@@ -172,13 +189,13 @@ fn findings(observed: &Observed<'_>, status: &MachinePoolStatus) -> Vec<Finding>
         rolling,
         scaling(types::SCALING_UP, there < wanted, reason::SCALING_UP, reason::NOT_SCALING_UP),
         scaling(types::SCALING_DOWN, there > wanted, reason::SCALING_DOWN, reason::NOT_SCALING_DOWN),
-        referenced(
+        mirrored(
             types::BOOTSTRAP_CONFIG_READY,
             &observed.bootstrap,
             observed.bootstrap.object().map(|config| (&config.ready, config.data_secret_created)),
             initialization.bootstrap_data_secret_created == Some(true),
         ),
-        referenced(
+        mirrored(
             types::INFRASTRUCTURE_READY,
             &observed.infrastructure,
             observed.infrastructure.object().map(|pool| (&pool.ready, pool.provisioned)),
@@ -189,39 +206,18 @@ fn findings(observed: &Observed<'_>, status: &MachinePoolStatus) -> Vec<Finding>
     ]
 }
 
-fn referenced<T>(
+fn mirrored<T>(
     type_: &str,
     referenced: &Referenced<T>,
     report: Option<(&ReadyReport, bool)>,
     was: bool,
 ) -> Finding {
-    match (referenced, report) {
-        (Referenced::None, _) => Finding::yes(type_, reason::DATA_SECRET_PROVIDED),
-        (Referenced::Missing(reference), _) if was => {
-            Finding::no(type_, reason::OBJECT_DELETED).because(format!("{reference} has been deleted"))
-        }
-        (Referenced::Missing(reference), _) => {
-            Finding::no(type_, reason::OBJECT_DOES_NOT_EXIST).because(format!("{reference} does not exist"))
-        }
-        (Referenced::Unreadable { reference, why }, _) => {
-            Finding::unknown(type_, reason::INTERNAL_ERROR).because(format!("cannot read {reference}: {why}"))
-        }
-        (_, Some((ReadyReport::Reported { status, reason: word, message }, _))) => {
-            let word = match (word.as_str(), status) {
-                ("", ConditionStatus::True) => reason::READY,
-                ("", ConditionStatus::False) => reason::NOT_READY,
-                ("", ConditionStatus::Unknown) => reason::READY_UNKNOWN,
-                (word, _) => word,
-            };
-            Finding::new(type_, *status, word).because(message)
-        }
-        (_, Some((ReadyReport::Invalid { status }, _))) => {
-            Finding::unknown(type_, reason::INVALID_CONDITION_REPORTED)
-                .because(format!("condition Ready has the status {status:?}"))
-        }
-        (_, Some((ReadyReport::Absent, true))) => Finding::yes(type_, reason::READY),
-        (Referenced::Found { reference, .. }, _) => {
-            Finding::no(type_, reason::NOT_READY).because(format!("{reference} is not done"))
+    match referenced {
+        Referenced::None => Finding::yes(type_, reason::DATA_SECRET_PROVIDED),
+        referenced => {
+            let mirrored =
+                Mirrored { type_, words: &Words::READY, was, silent: "is not done", instead: None };
+            mirrored.finding(referenced, report)
         }
     }
 }
@@ -230,55 +226,29 @@ fn referenced<T>(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deletion {
     /// The infrastructure has to go.
-    Infrastructure {
-        /// Kind and name.
-        what: String,
-        /// Whether it is not being deleted.
-        delete: bool,
-    },
+    Infrastructure(Leaving),
     /// The bootstrap config has to go.
-    Bootstrap {
-        /// Kind and name.
-        what: String,
-        /// Whether it is not being deleted.
-        delete: bool,
-    },
+    Bootstrap(Leaving),
     /// Something could not be read, so it is unknown whether it is gone.
-    Unknown {
-        /// Kind and name.
-        what: String,
-        /// What went wrong.
-        why: String,
-    },
+    Unknown(MayBeGone),
     /// Nothing.
     Release,
 }
 
 /// What comes next in the deletion of a MachinePool.
 pub fn deletion<I, B>(infrastructure: &Referenced<I>, bootstrap: &Referenced<B>) -> Deletion {
-    match (infrastructure, bootstrap) {
-        (Referenced::Found { reference, deleting, .. }, _) => {
-            Deletion::Infrastructure { what: reference.to_string(), delete: !deleting }
-        }
-        (Referenced::Unreadable { reference, why }, _) | (_, Referenced::Unreadable { reference, why }) => {
-            Deletion::Unknown { what: reference.to_string(), why: why.clone() }
-        }
-        (_, Referenced::Found { reference, deleting, .. }) => {
-            Deletion::Bootstrap { what: reference.to_string(), delete: !deleting }
-        }
-        (Referenced::Missing(_) | Referenced::None, Referenced::Missing(_) | Referenced::None) => {
-            Deletion::Release
-        }
-    }
+    let infrastructure = infrastructure.leaving().map(|leaving| leaving.map(Deletion::Infrastructure));
+    let first = infrastructure.or_else(|| Some(bootstrap.leaving()?.map(Deletion::Bootstrap)));
+    first.map_or(Deletion::Release, |first| first.unwrap_or_else(Deletion::Unknown))
 }
 
 impl Deletion {
     /// The reason of condition `Deleting`.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Infrastructure { .. } => reason::WAITING_FOR_INFRASTRUCTURE_DELETION,
-            Self::Bootstrap { .. } => reason::WAITING_FOR_BOOTSTRAP_DELETION,
-            Self::Unknown { .. } => reason::INTERNAL_ERROR,
+            Self::Infrastructure(_) => reason::WAITING_FOR_INFRASTRUCTURE_DELETION,
+            Self::Bootstrap(_) => reason::WAITING_FOR_BOOTSTRAP_DELETION,
+            Self::Unknown(_) => reason::INTERNAL_ERROR,
             Self::Release => reason::DELETION_COMPLETED,
         }
     }
@@ -287,8 +257,8 @@ impl Deletion {
 impl fmt::Display for Deletion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Infrastructure { what, .. } | Self::Bootstrap { what, .. } => write!(f, "* {what}"),
-            Self::Unknown { what, why } => write!(f, "cannot tell whether {what} is gone: {why}"),
+            Self::Infrastructure(leaving) | Self::Bootstrap(leaving) => leaving.fmt(f),
+            Self::Unknown(unread) => unread.fmt(f),
             Self::Release => Ok(()),
         }
     }

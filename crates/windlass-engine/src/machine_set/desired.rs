@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use windlass_api::cluster::{Bootstrap, ContractVersionedObjectReference, Machine, MachineSet, MachineSpec};
-use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_SET_NAME_LABEL};
+use windlass_api::identity::{Incomplete, controller_reference, name_of};
+use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL, MACHINE_SET_NAME_LABEL};
 
 use crate::hash::label_value;
 
@@ -18,7 +19,11 @@ pub struct Parts {
 }
 
 /// A new machine.
-pub fn new_machine(set: &MachineSet, name: &str, parts: Parts) -> Machine {
+///
+/// # Errors
+///
+/// The MachineSet does not say which one it is.
+pub fn new_machine(set: &MachineSet, name: &str, parts: Parts) -> Result<Machine, Incomplete> {
     let template = &set.spec.template;
     let bootstrap = Bootstrap {
         config_ref: parts.bootstrap,
@@ -30,15 +35,18 @@ pub fn new_machine(set: &MachineSet, name: &str, parts: Parts) -> Machine {
         infrastructure_ref: parts.infrastructure,
         ..template.spec.clone()
     };
-    Machine { metadata: metadata(set, name, None), spec, ..Machine::default() }
+    Ok(Machine { metadata: metadata(set, name, None)?, spec, ..Machine::default() })
 }
 
 /// What a MachineSet wants of a machine that it has: labels and annotations, and what can be changed without replacing or
 /// updating it. Version, failure domain and references stay as they are on the machine.
 ///
 /// A machine on its way out gets only what its deletion may need.
-pub fn synced_machine(set: &MachineSet, machine: &Machine) -> Machine {
-    let name = machine.metadata.name.as_deref().unwrap_or_default();
+///
+/// # Errors
+///
+/// The MachineSet or the machine does not say which one it is.
+pub fn synced_machine(set: &MachineSet, machine: &Machine) -> Result<Machine, Incomplete> {
     let template = &set.spec.template.spec;
     let spec = MachineSpec {
         min_ready_seconds: template.min_ready_seconds,
@@ -53,26 +61,30 @@ pub fn synced_machine(set: &MachineSet, machine: &Machine) -> Machine {
         },
         ..machine.spec.clone()
     };
-    let mut metadata = metadata(set, name, machine.metadata.uid.clone());
+    let mut metadata = metadata(set, name_of(machine)?, machine.metadata.uid.clone())?;
     if machine.metadata.deletion_timestamp.is_some() {
         metadata.labels = as_they_are(machine.metadata.labels.as_ref(), metadata.labels.as_ref());
         metadata.annotations =
             as_they_are(machine.metadata.annotations.as_ref(), metadata.annotations.as_ref());
     }
-    Machine { metadata, spec, ..Machine::default() }
+    Ok(Machine { metadata, spec, ..Machine::default() })
 }
 
 /// What a MachineSet wants of a machine that was handed over to it and is updated in place: as [`synced_machine`], with
 /// the version and the failure domain of its template.
-pub fn updated_machine(set: &MachineSet, machine: &Machine) -> Machine {
-    let mut updated = synced_machine(set, machine);
+///
+/// # Errors
+///
+/// The MachineSet or the machine does not say which one it is.
+pub fn updated_machine(set: &MachineSet, machine: &Machine) -> Result<Machine, Incomplete> {
+    let mut updated = synced_machine(set, machine)?;
     let template = &set.spec.template.spec;
     updated.spec.version.clone_from(&template.version);
     // A template that does not care leaves the machine where it is.
     if !template.failure_domain.is_empty() {
         updated.spec.failure_domain.clone_from(&template.failure_domain);
     }
-    updated
+    Ok(updated)
 }
 
 /// What is there of what is wanted. It stays in the intent, so that it stays on the machine.
@@ -86,41 +98,30 @@ fn as_they_are(
 }
 
 /// The labels of the machines of a MachineSet, and of the objects of providers that belong to them.
-pub fn machine_labels(set: &MachineSet) -> BTreeMap<String, String> {
+///
+/// # Errors
+///
+/// The MachineSet has no name.
+pub fn machine_labels(set: &MachineSet) -> Result<BTreeMap<String, String>, Incomplete> {
     let mut labels = set.spec.template.metadata.labels.clone();
     labels.insert(CLUSTER_NAME_LABEL.to_owned(), set.spec.cluster_name.clone());
-    labels.insert(
-        MACHINE_SET_NAME_LABEL.to_owned(),
-        label_value(set.metadata.name.as_deref().unwrap_or_default()),
-    );
-    labels
-}
-
-/// Says that a MachineSet controls an object.
-pub fn controller_reference(set: &MachineSet) -> OwnerReference {
-    OwnerReference { controller: Some(true), block_owner_deletion: Some(true), ..owner_reference(set) }
-}
-
-/// Says that an object goes when a MachineSet goes, without being controlled by it.
-pub fn owner_reference(set: &MachineSet) -> OwnerReference {
-    OwnerReference {
-        api_version: MachineSet::API_VERSION.to_owned(),
-        kind: MachineSet::KIND.to_owned(),
-        name: set.metadata.name.clone().unwrap_or_default(),
-        uid: set.metadata.uid.clone().unwrap_or_default(),
-        controller: None,
-        block_owner_deletion: None,
+    let deployment =
+        set.metadata.labels.as_ref().and_then(|labels| labels.get(MACHINE_DEPLOYMENT_NAME_LABEL));
+    if let Some(deployment) = deployment {
+        labels.insert(MACHINE_DEPLOYMENT_NAME_LABEL.to_owned(), deployment.clone());
     }
+    labels.insert(MACHINE_SET_NAME_LABEL.to_owned(), label_value(name_of(set)?));
+    Ok(labels)
 }
 
-fn metadata(set: &MachineSet, name: &str, uid: Option<String>) -> ObjectMeta {
-    ObjectMeta {
+fn metadata(set: &MachineSet, name: &str, uid: Option<String>) -> Result<ObjectMeta, Incomplete> {
+    Ok(ObjectMeta {
         name: Some(name.to_owned()),
         namespace: set.metadata.namespace.clone(),
         uid,
-        labels: Some(machine_labels(set)),
+        labels: Some(machine_labels(set)?),
         annotations: Some(set.spec.template.metadata.annotations.clone()),
-        owner_references: Some(vec![controller_reference(set)]),
+        owner_references: Some(vec![controller_reference(set)?]),
         ..ObjectMeta::default()
-    }
+    })
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
+use kube_core::ResourceExt;
 use windlass_api::Hook;
 use windlass_api::cluster::{self, MachineSet};
 use windlass_api::conditions::{AVAILABLE, HEALTH_CHECK_SUCCEEDED, NODE_HEALTHY, OWNER_REMEDIATED, reason};
@@ -36,8 +37,8 @@ pub fn observe(
         }),
     });
     Observed {
-        name: set.metadata.name.clone().unwrap_or_default(),
-        replicas: u32::try_from(set.spec.replicas.unwrap_or(0)).unwrap_or(0),
+        name: set.name_any(),
+        replicas: u32::try_from(set.replicas().unwrap_or(0)).unwrap_or(0),
         order: match set.spec.deletion.order {
             Some(cluster::DeletionOrder::Newest) => DeletionOrder::Newest,
             Some(cluster::DeletionOrder::Oldest) => DeletionOrder::Oldest,
@@ -59,7 +60,7 @@ fn observe_machine(machine: &cluster::Machine) -> Machine {
     let remediated = condition::find(conditions, OWNER_REMEDIATED);
     let remediated = remediated.filter(|_| condition::is_false(conditions, OWNER_REMEDIATED));
     Machine {
-        name: meta.name.clone().unwrap_or_default(),
+        name: machine.name_any(),
         created: meta.creation_timestamp.as_ref().map(|time| time.0),
         deleting: meta.deletion_timestamp.is_some(),
         marked: has(DELETE_MACHINE_ANNOTATION),

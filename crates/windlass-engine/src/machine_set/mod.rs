@@ -18,10 +18,7 @@ mod status;
 
 pub use adoption::{Belonging, Candidate, Controller, Foreign, belonging};
 pub use deletion_order::deletion_order;
-pub use desired::{
-    Parts, controller_reference, machine_labels, new_machine, owner_reference, synced_machine,
-    updated_machine,
-};
+pub use desired::{Parts, machine_labels, new_machine, synced_machine, updated_machine};
 pub use facts::{annotation, is_out_of_service, is_updating, names_in, needs_remediation, observe, selector};
 pub use naming::{
     NameParts, NamedOwner, NamingError, RANDOM_ALPHABET, RANDOM_LENGTH, check_machine_naming, machine_name,

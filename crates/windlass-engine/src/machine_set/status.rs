@@ -11,6 +11,7 @@ use super::aggregate::{
 };
 use super::{Hold, annotation, is_out_of_service, is_updating, names_in};
 use crate::condition::{self, Finding};
+use crate::legacy;
 use crate::pause::not_paused;
 use crate::versions;
 
@@ -41,7 +42,7 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineSetStatus {
     let deleting = set.metadata.deletion_timestamp.is_some();
     let wanted = match deleting {
         true => Some(0),
-        false => set.spec.replicas.map(|replicas| u32::try_from(replicas).unwrap_or(0)),
+        false => set.replicas().map(|replicas| u32::try_from(replicas).unwrap_or(0)),
     };
     let there = u32::try_from(machines.len()).unwrap_or(u32::MAX);
     let count = |type_: &str| {
@@ -83,7 +84,7 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineSetStatus {
     ] {
         condition::set(&mut conditions, finding, set.metadata.generation, now);
     }
-    MachineSetStatus {
+    let mut status = MachineSetStatus {
         conditions,
         selector: facts.selector.to_owned(),
         replicas: Some(i32::try_from(there).unwrap_or(i32::MAX)),
@@ -96,7 +97,9 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineSetStatus {
             false => set.status.observed_generation,
         },
         deprecated: set.status.deprecated.clone(),
-    }
+    };
+    legacy::machine_set(&mut status, facts.obstacles, now);
+    status
 }
 
 /// Machines that were handed over and are not counted in `spec.replicas` yet.

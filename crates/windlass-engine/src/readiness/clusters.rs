@@ -6,15 +6,13 @@ use serde::Serialize;
 use serde_json::Value;
 use windlass_api::cluster::Cluster;
 use windlass_api::names::{
-    CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, PENDING_HOOKS_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
-    UPGRADE_STEP_ANNOTATION,
+    CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, PENDING_HOOKS_ANNOTATION, REPLICAS_MANAGED_BY_ANNOTATION,
+    UPDATE_IN_PROGRESS_ANNOTATION, UPGRADE_STEP_ANNOTATION,
 };
 use windlass_version::{Version, kubelet_skew};
 
 use super::{Finding, Level, Objects};
 use crate::pause::Pause;
-
-const REPLICAS_MANAGED_BY: &str = "cluster.x-k8s.io/replicas-managed-by";
 
 /// A Cluster, in a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -67,7 +65,8 @@ fn state(cluster: &Value, objects: &Objects) -> &'static str {
 /// What says that an upgrade is under way.
 fn upgrading(cluster: &Value, objects: &Objects) -> Option<String> {
     for mark in [UPGRADE_STEP_ANNOTATION, PENDING_HOOKS_ANNOTATION] {
-        if let Some(value) = annotation(cluster, mark) {
+        // Upstream leaves it empty when there is no step.
+        if let Some(value) = annotation(cluster, mark).filter(|value| !value.is_empty()) {
             return Some(format!("annotation {mark} is {value:?}"));
         }
     }
@@ -143,7 +142,7 @@ pub(super) fn findings(objects: &Objects) -> Vec<Finding> {
         }
     }
     for pool in &objects.machine_pools {
-        if let Some(manager) = annotation(pool, REPLICAS_MANAGED_BY) {
+        if let Some(manager) = annotation(pool, REPLICAS_MANAGED_BY_ANNOTATION) {
             let what = format!("its replicas are managed by {manager:?} and are not written");
             findings.push(Finding::new(Level::Note, format!("MachinePool {}", full_name(pool)), what, ""));
         }

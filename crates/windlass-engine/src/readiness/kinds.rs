@@ -30,10 +30,15 @@ const LATER: [(&str, &str, &str, &str); 3] = [
     (
         "Cluster",
         "status.controlPlane.upgradePlan",
-        "the steps that are left are shown by windlass describe only",
+        "the steps that are left are not shown in Clusters and by windlass describe; windlass plan cluster computes them",
         "1.14",
     ),
-    ("MachinePool", "status.versions", "the versions of a pool are read from its Nodes", "1.14"),
+    (
+        "MachinePool",
+        "status.versions",
+        "how far a pool is cannot be seen in it: upgrades ask its Nodes instead",
+        "1.14",
+    ),
 ];
 
 /// A kind, as the API serves it.
@@ -63,7 +68,7 @@ pub(super) fn installed(crds: &[CustomResourceDefinition]) -> Vec<InstalledKind>
         .map(|crd| {
             let served = crd.spec.versions.iter().filter(|version| version.served);
             let stored = crd.spec.versions.iter().find(|version| version.storage);
-            let contract = Contract::of_definition(crd.labels()).map(|(contract, _)| contract.label());
+            let contract = Contract::of_crd(crd.labels()).map(|(contract, _)| contract.label());
             InstalledKind {
                 group: crd.spec.group.clone(),
                 kind: crd.spec.names.kind.clone(),
@@ -116,7 +121,8 @@ pub(super) fn findings(crds: &[CustomResourceDefinition]) -> Vec<Finding> {
             if let Some(hub) = hub.filter(|_| is_it)
                 && !has_field(hub, path)
             {
-                let level = if path.starts_with("spec") { Level::Warning } else { Level::Note };
+                // What is only shown is not missed by any decision.
+                let level = if path.ends_with("upgradePlan") { Level::Note } else { Level::Warning };
                 let what = format!("has no {path}: {effect}");
                 findings.push(Finding::new(
                     level,
@@ -145,7 +151,7 @@ fn stored(crd: &CustomResourceDefinition, about: &str) -> Option<Finding> {
 }
 
 fn contract(crd: &CustomResourceDefinition, about: &str) -> Option<Finding> {
-    match Contract::of_definition(crd.labels()) {
+    match Contract::of_crd(crd.labels()) {
         Some((Contract::V1Beta2, _)) => None,
         Some((Contract::V1Beta1, _)) => Some(Finding::new(
             Level::Note,

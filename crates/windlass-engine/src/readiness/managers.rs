@@ -20,8 +20,10 @@ const KNOWN: [(&str, &str, &str); 4] = [
         "kubeadmcontrolplane",
     ),
     ("Cluster API kubeadm bootstrap", "kubeadm-bootstrap-manager-leader-election-capi", ""),
-    ("Windlass", "windlass", ""),
+    (WINDLASS, "windlass", ""),
 ];
+
+const WINDLASS: &str = "Windlass";
 
 /// How long a Lease counts that does not say.
 const DEFAULT_DURATION: i32 = 15;
@@ -78,10 +80,20 @@ fn holder(lease: &Lease, now: Timestamp) -> Option<Holder> {
 
 pub(super) fn findings(components: &[Component], services: &[CalledService]) -> Vec<Finding> {
     let mut findings = Vec::new();
+    // Windlass holds the Leases of others in the name of its own.
+    let is_windlass = |identity: &str| {
+        components.iter().any(|component| component.name == WINDLASS && component.lease == identity)
+    };
     for component in components {
         let Some(holder) = &component.holder else { continue };
         let about = format!("Lease {}", component.lease);
         match component.same_work.as_str() {
+            _ if is_windlass(&holder.identity) => findings.push(Finding::new(
+                Level::Note,
+                about,
+                format!("Windlass holds it: the controllers of {} rest", component.name),
+                "",
+            )),
             "" => findings.push(Finding::new(
                 Level::Note,
                 about,

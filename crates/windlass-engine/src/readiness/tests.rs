@@ -120,6 +120,21 @@ fn a_manager_that_runs_blocks_and_one_that_is_gone_does_not() {
 }
 
 #[test]
+fn a_lease_that_windlass_holds_for_another_manager_blocks_nothing() {
+    let mut leases = vec![
+        lease("controller-leader-election-capi", "2026-01-01T11:59:50.000000Z"),
+        lease("windlass", "2026-01-01T11:59:50.000000Z"),
+    ];
+    leases[1].metadata.namespace = Some("windlass-system".to_owned());
+    for (holder, blocks) in [("windlass-system/windlass", false), ("elsewhere/windlass", true)] {
+        leases[0].spec.as_mut().unwrap().holder_identity = Some(holder.to_owned());
+        let management = Management { crds: current(), leases: leases.clone(), ..Management::default() };
+        let report = assess(&management, now());
+        assert_eq!(report.worst() == Some(Level::Blocks), blocks, "{:?}", lines(&report));
+    }
+}
+
+#[test]
 fn a_webhook_that_nothing_answers_blocks() {
     let service = |has_endpoints| CalledService {
         called_by: "conversion of clusters.cluster.x-k8s.io".to_owned(),

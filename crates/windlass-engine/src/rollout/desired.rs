@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use windlass_api::cluster::{
     MachineDeployment, MachineSet, MachineSetSpec, MachineTemplateSpec, TemplateMeta,
 };
+use windlass_api::identity::{Incomplete, controller_reference, name_of};
 use windlass_api::names::{
     ACKNOWLEDGED_MOVE_ANNOTATION, CLUSTER_NAME_LABEL, CONVERSION_DATA_ANNOTATION,
     DESIRED_REPLICAS_ANNOTATION, DISABLE_MACHINE_CREATE_ANNOTATION, EXTERNAL_UPDATE_ANNOTATION,
@@ -36,40 +37,46 @@ const NOT_COPIED: [&str; 8] = [
 /// so that labels, annotations, timeouts and the like reach all MachineSets without a rollout.
 ///
 /// Planner annotations that this plan does not set are not in the intent, and disappear when it is applied.
+///
+/// # Errors
+///
+/// The MachineDeployment does not say which one it is.
 pub fn desired_set(
     deployment: &MachineDeployment,
     existing: Option<&MachineSet>,
     planned: &SetPlan,
     limits: Limits,
     fresh_hash: &str,
-) -> MachineSet {
+) -> Result<MachineSet, Incomplete> {
     let meta = &deployment.metadata;
     let hash = existing
         .and_then(|set| set.metadata.labels.as_ref()?.get(MACHINE_TEMPLATE_HASH_LABEL))
         .map_or(fresh_hash, String::as_str);
     let own = |labels: &BTreeMap<String, String>| {
         let mut labels = labels.clone();
-        let name = meta.name.clone().unwrap_or_default();
         labels.insert(MACHINE_TEMPLATE_HASH_LABEL.to_owned(), hash.to_owned());
-        labels.insert(MACHINE_DEPLOYMENT_NAME_LABEL.to_owned(), name);
         labels.insert(CLUSTER_NAME_LABEL.to_owned(), deployment.spec.cluster_name.clone());
         labels
     };
     let template = &deployment.spec.template;
-    let labels = own(&template.metadata.labels);
+    let template_labels = own(&template.metadata.labels);
+    // Machines have it too, from the MachineSet and not from its template: so it is with upstream, and MachineSets of upstream
+    // need not be written for it.
+    let mut labels = template_labels.clone();
+    labels.insert(MACHINE_DEPLOYMENT_NAME_LABEL.to_owned(), name_of(deployment)?.to_owned());
     let mut selector = deployment.spec.selector.clone();
     let selected = selector.match_labels.get_or_insert_default();
     selected.insert(MACHINE_TEMPLATE_HASH_LABEL.to_owned(), hash.to_owned());
 
-    MachineSet {
+    Ok(MachineSet {
         metadata: ObjectMeta {
             name: Some(planned.name.clone()),
             namespace: meta.namespace.clone(),
             // With the uid an apply can never bring back one that was deleted.
             uid: existing.and_then(|set| set.metadata.uid.clone()),
-            labels: Some(labels.clone()),
+            labels: Some(labels),
             annotations: Some(annotations(deployment, existing, planned, limits)),
-            owner_references: Some(vec![controller_reference(deployment)]),
+            owner_references: Some(vec![controller_reference(deployment)?]),
             ..ObjectMeta::default()
         },
         spec: MachineSetSpec {
@@ -77,30 +84,37 @@ pub fn desired_set(
             replicas: Some(i32::try_from(planned.replicas).unwrap_or(i32::MAX)),
             selector,
             template: MachineTemplateSpec {
-                metadata: TemplateMeta { labels, annotations: template.metadata.annotations.clone() },
+                metadata: TemplateMeta {
+                    labels: template_labels,
+                    annotations: template.metadata.annotations.clone(),
+                },
                 spec: template_spec(deployment, existing),
             },
             machine_naming: deployment.spec.machine_naming.clone(),
             deletion: deployment.spec.deletion.clone(),
         },
         ..MachineSet::default()
-    }
+    })
 }
 
 /// An old MachineSet and the new one as extensions get to see them: what needs no rollout is the same in both.
+///
+/// # Errors
+///
+/// The MachineDeployment does not say which one it is.
 pub fn compared_sets(
     deployment: &MachineDeployment,
     old: &MachineSet,
     new: Option<&MachineSet>,
     fresh: &FreshSet,
-) -> (MachineSet, MachineSet) {
+) -> Result<(MachineSet, MachineSet), Incomplete> {
     let wanted = |existing: Option<&MachineSet>| {
         let name = existing.and_then(|set| set.metadata.name.clone());
-        let replicas = existing.and_then(|set| set.spec.replicas).unwrap_or(0);
+        let replicas = existing.and_then(MachineSet::replicas).unwrap_or(0);
         let planned = SetPlan::unchanged(&name.unwrap_or_else(|| fresh.name.clone()), replicas);
         desired_set(deployment, existing, &planned, Limits { surge: 0, unavailable: 0 }, &fresh.hash)
     };
-    (wanted(Some(old)), wanted(new))
+    Ok((wanted(Some(old))?, wanted(new)?))
 }
 
 /// What needs a rollout is that of the MachineSet, what does not is that of the MachineDeployment.
@@ -135,7 +149,7 @@ fn annotations(
     let mut annotations: BTreeMap<String, String> =
         copied.map(|(key, value)| (key.clone(), value.clone())).collect();
     let mut set = |key: &str, value: String| annotations.insert(key.to_owned(), value);
-    let replicas = u32::try_from(deployment.spec.replicas.unwrap_or(0)).unwrap_or(0);
+    let replicas = u32::try_from(deployment.replicas().unwrap_or(0)).unwrap_or(0);
     set(DESIRED_REPLICAS_ANNOTATION, replicas.to_string());
     set(MAX_REPLICAS_ANNOTATION, replicas.saturating_add(limits.surge).to_string());
     set(DISABLE_MACHINE_CREATE_ANNOTATION, planned.create_disabled.to_string());
@@ -178,16 +192,4 @@ fn annotations(
         set(ACKNOWLEDGED_MOVE_ANNOTATION, joined(&planned.acknowledged));
     }
     annotations
-}
-
-/// Says that a MachineDeployment controls a MachineSet.
-pub fn controller_reference(deployment: &MachineDeployment) -> OwnerReference {
-    OwnerReference {
-        api_version: MachineDeployment::API_VERSION.to_owned(),
-        kind: MachineDeployment::KIND.to_owned(),
-        name: deployment.metadata.name.clone().unwrap_or_default(),
-        uid: deployment.metadata.uid.clone().unwrap_or_default(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube_core::ResourceExt;
 use windlass_api::cluster::{self, MachineDeployment, MachineSet, RolloutStrategyType};
+use windlass_api::identity::Incomplete;
 use windlass_api::names::{
     ACKNOWLEDGED_MOVE_ANNOTATION, DESIRED_REPLICAS_ANNOTATION, HAND_OVER_UPDATED_MACHINES_ANNOTATION,
     MAX_REPLICAS_ANNOTATION, MOVE_MACHINES_TO_MACHINE_SET_ANNOTATION, PENDING_ACKNOWLEDGE_MOVE_ANNOTATION,
@@ -49,8 +51,7 @@ pub fn observe(
     fresh_name: &str,
     now: Timestamp,
 ) -> Result<Observed, FactsError> {
-    let name = deployment.metadata.name.as_deref().unwrap_or_default();
-    let replicas = replicas(deployment.spec.replicas, "MachineDeployment", name)?;
+    let replicas = replicas(deployment.replicas(), "MachineDeployment", &deployment.name_any())?;
     let sets: Vec<Set> = sets.iter().map(|set| observe_set(deployment, set)).collect::<Result<_, _>>()?;
     Ok(Observed {
         replicas,
@@ -94,7 +95,7 @@ pub fn strategy(deployment: &MachineDeployment) -> Result<Strategy, FactsError> 
             let fallback = fallback.map(|fallback| limits(Some(fallback))).transpose()?;
             Ok(Strategy::External { max_unavailable, fallback })
         }
-        // Who says nothing gets the default of the definition.
+        // Without one it is the default of the CRD.
         RolloutStrategyType::Unknown(text) if text.is_empty() => {
             Ok(Strategy::RollingUpdate(limits(rolling)?))
         }
@@ -135,7 +136,7 @@ fn count(number: i32) -> u32 {
 }
 
 fn observe_set(deployment: &MachineDeployment, set: &MachineSet) -> Result<Set, FactsError> {
-    let name = set.metadata.name.clone().unwrap_or_default();
+    let name = set.name_any();
     let text = |key| annotation(&set.metadata, key);
     let number = |key| text(key).and_then(|text| text.parse().ok());
     let names = |key| text(key).map(names_in).unwrap_or_default();
@@ -143,7 +144,7 @@ fn observe_set(deployment: &MachineDeployment, set: &MachineSet) -> Result<Set, 
         created: created(set.metadata.creation_timestamp.as_ref()),
         matches: same_machines(&set.spec.template, &deployment.spec.template),
         deleting: set.metadata.deletion_timestamp.is_some(),
-        spec: replicas(set.spec.replicas, "MachineSet", &name)?,
+        spec: replicas(set.replicas(), "MachineSet", &name)?,
         status: count(set.status.replicas.unwrap_or(0)),
         available: count(set.status.available_replicas.unwrap_or(0)),
         up_to_date: count(set.status.up_to_date_replicas.unwrap_or(0)),
@@ -162,7 +163,7 @@ fn observe_machine(machine: &cluster::Machine) -> Machine {
     let owners = machine.metadata.owner_references.iter().flatten();
     let controller = owners.filter(|owner| owner.controller == Some(true) && owner.kind == MachineSet::KIND);
     Machine {
-        name: machine.metadata.name.clone().unwrap_or_default(),
+        name: machine.name_any(),
         set: controller.map(|owner| owner.name.clone()).next(),
         pending_acknowledge: annotation(&machine.metadata, PENDING_ACKNOWLEDGE_MOVE_ANNOTATION).is_some(),
         updating: is_updating(machine),
@@ -179,7 +180,15 @@ fn created(time: Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>) 
 
 /// The name that the next MachineSet gets, from those that there are. `taken` has the names of all MachineSets of the
 /// namespace, whatever they belong to.
-pub fn next_set(deployment: &MachineDeployment, sets: &[&MachineSet], taken: &BTreeSet<String>) -> FreshSet {
+///
+/// # Errors
+///
+/// The MachineDeployment does not say which one it is.
+pub fn next_set(
+    deployment: &MachineDeployment,
+    sets: &[&MachineSet],
+    taken: &BTreeSet<String>,
+) -> Result<FreshSet, Incomplete> {
     let revisions =
         sets.iter().filter_map(|set| annotation(&set.metadata, REVISION_ANNOTATION)?.parse().ok());
     fresh_set(deployment, revisions.max().unwrap_or(0u64).saturating_add(1), taken)

@@ -24,7 +24,7 @@ mod sizes;
 mod status;
 mod template;
 
-pub use desired::{compared_sets, controller_reference, desired_set};
+pub use desired::{compared_sets, desired_set};
 pub use facts::{FactsError, amount, next_set, observe, strategy};
 pub use in_place::{InPlaceAnswers, in_place_questions, left_to_external_updaters};
 pub use limits::{Amount, AmountError, Limits, RollingUpdate};

@@ -96,15 +96,7 @@ impl Member {
             status: set.status.max(seen),
             available: if set.deleting { 0 } else { set.available },
             up_to_date: set.up_to_date,
-            intent: None,
-            must_replace: None,
-            acknowledged: BTreeSet::new(),
-            moves: false,
-            stays_available: false,
-            externally_updated: false,
-            held: false,
-            updated: None,
-            notes: Vec::new(),
+            ..Self::fresh(observed)
         }
     }
 

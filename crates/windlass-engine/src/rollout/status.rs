@@ -13,6 +13,7 @@ use super::{Blocked, Progress, strategy};
 use crate::condition::{self, Finding};
 use crate::external_update::EXTERNAL_UPDATE;
 use crate::in_place::{CAN_UPDATE_IN_PLACE, Said};
+use crate::legacy;
 use crate::machine_set::aggregate::{
     machines_ready, machines_up_to_date, remediating, scaling_down, scaling_up, status_versions,
 };
@@ -53,7 +54,7 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineDeploymentStatus {
     let deleting = deployment.metadata.deletion_timestamp.is_some();
     let wanted = match deleting {
         true => Some(0),
-        false => deployment.spec.replicas.map(|replicas| u32::try_from(replicas).unwrap_or(0)),
+        false => deployment.replicas().map(|replicas| u32::try_from(replicas).unwrap_or(0)),
     };
     let sum = |value: &dyn Fn(&MachineSet) -> Option<i32>| {
         sets.iter().filter_map(|set| value(set)).fold(0, i32::saturating_add)
@@ -88,7 +89,7 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineDeploymentStatus {
     let versions = oldest_first.iter().flat_map(|set| &set.status.versions);
     let versions = versions
         .map(|version| (version.version.as_str(), u32::try_from(version.replicas.unwrap_or(0)).unwrap_or(0)));
-    MachineDeploymentStatus {
+    let mut status = MachineDeploymentStatus {
         conditions,
         observed_generation: match facts.complete {
             true => deployment.metadata.generation,
@@ -102,14 +103,16 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineDeploymentStatus {
         versions: status_versions(versions::of_groups(versions)),
         phase: Some(phase(wanted, ready)),
         deprecated: deployment.status.deprecated.clone(),
-    }
+    };
+    legacy::machine_deployment(&mut status, now);
+    status
 }
 
 /// What of a status says whether the rollout is over.
 pub fn progress(deployment: &MachineDeployment, status: &MachineDeploymentStatus) -> Progress {
     let count = |number: Option<i32>| u32::try_from(number.unwrap_or(0)).unwrap_or(0);
     Progress {
-        desired: count(deployment.spec.replicas),
+        desired: count(deployment.replicas()),
         replicas: count(status.replicas),
         up_to_date: count(status.up_to_date_replicas),
         available: count(status.available_replicas),
@@ -130,7 +133,7 @@ fn available_finding(deployment: &MachineDeployment, available: i32) -> Finding 
     if deployment.metadata.deletion_timestamp.is_some() {
         return Finding::no(AVAILABLE, reason::NOT_AVAILABLE).because("Deletion in progress");
     }
-    let Some(replicas) = deployment.spec.replicas.map(|replicas| u32::try_from(replicas).unwrap_or(0)) else {
+    let Some(replicas) = deployment.replicas().map(|replicas| u32::try_from(replicas).unwrap_or(0)) else {
         return Finding::unknown(AVAILABLE, reason::WAITING_FOR_REPLICAS_SET)
             .because("Waiting for spec.replicas to be set");
     };

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use windlass_api::cluster::{MachineDeployment, MachineSpec, MachineTemplateSpec};
+use windlass_api::identity::{Incomplete, name_of, uid_of};
 
 use crate::hash;
 use crate::machine_set::{RANDOM_ALPHABET, RANDOM_LENGTH};
@@ -35,9 +36,16 @@ pub struct FreshSet {
 ///
 /// The name follows from the template and the revision, so that two decisions from the same facts, for example before
 /// and after a crash, name the same MachineSet and do not create two. `taken` has the names that cannot be used.
-pub fn fresh_set(deployment: &MachineDeployment, revision: u64, taken: &BTreeSet<String>) -> FreshSet {
-    let name = deployment.metadata.name.as_deref().unwrap_or_default();
-    let uid = deployment.metadata.uid.as_deref().unwrap_or_default();
+///
+/// # Errors
+///
+/// The MachineDeployment does not say which one it is.
+pub fn fresh_set(
+    deployment: &MachineDeployment,
+    revision: u64,
+    taken: &BTreeSet<String>,
+) -> Result<FreshSet, Incomplete> {
+    let (name, uid) = (name_of(deployment)?, uid_of(deployment)?);
     let hash = template_hash(&deployment.spec.template);
     // A name has 63 characters at most, because it becomes the value of a label.
     let base = name.get(..name.len().min(57)).unwrap_or(name);
@@ -46,7 +54,7 @@ pub fn fresh_set(deployment: &MachineDeployment, revision: u64, taken: &BTreeSet
         let suffix = suffix(format!("{uid}/{hash}/{revision}/{salt}").as_bytes());
         let name = format!("{base}-{suffix}");
         if !taken.contains(&name) {
-            return FreshSet { name, hash: format!("{hash}-{suffix}") };
+            return Ok(FreshSet { name, hash: format!("{hash}-{suffix}") });
         }
         salt += 1;
     }
@@ -125,8 +133,8 @@ mod tests {
     #[test]
     fn the_same_facts_name_the_same_machine_set() {
         let md = deployment(&"m".repeat(70), json!({"version": "v1.31.0"}));
-        let one = fresh_set(&md, 1, &BTreeSet::new());
-        assert_eq!(one, fresh_set(&md, 1, &BTreeSet::new()));
+        let one = fresh_set(&md, 1, &BTreeSet::new()).unwrap();
+        assert_eq!(one, fresh_set(&md, 1, &BTreeSet::new()).unwrap());
         assert_eq!(one.name.len(), 63);
         let (_, suffix) = one.name.rsplit_once('-').unwrap();
         assert_eq!(one.hash, format!("{}-{suffix}", template_hash(&md.spec.template)));
@@ -138,7 +146,7 @@ mod tests {
             fresh_set(&newer, 1, &BTreeSet::new()),
             fresh_set(&md, 1, &taken),
         ] {
-            assert_ne!(other.name, one.name);
+            assert_ne!(other.unwrap().name, one.name);
         }
     }
 }

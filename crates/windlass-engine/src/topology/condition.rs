@@ -9,6 +9,7 @@ use windlass_version::Version;
 
 use super::control_plane::ControlPlanePhase;
 use super::observed::{Observed, WorkerKind};
+use super::takeover::Lost;
 use super::upgrade::Decision;
 use super::workers::{GroupAction, GroupDecision};
 use crate::features::WORKER_VERSION_PINNING;
@@ -18,6 +19,12 @@ use crate::waiting::WaitingOn;
 /// How the line begins that says what the upgrade waits on.
 pub(crate) const HELD: &str = "The upgrade waits for ";
 
+/// How the line begins that says that a feature gate is off.
+pub(crate) const PINS_IGNORED: &str = "Pins have no effect";
+
+/// Reason of `TopologyReconciled` where a take-over would take away what upstream applied.
+pub const TAKE_OVER_REFUSED: &str = "TakeOverRefused";
+
 /// How the reconcile of a topology ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
@@ -25,6 +32,8 @@ pub enum Outcome<'a> {
     Paused(Pause),
     /// Something failed before a decision, or while it was carried out.
     Failed(String),
+    /// Applying it would take away what upstream applied.
+    Refused(&'a Lost),
     /// The Cluster is being deleted.
     Deleting {
         /// What holds the deletion.
@@ -56,7 +65,9 @@ impl Outcome<'_> {
         match self {
             Self::Deleting { waiting } => waiting.cloned(),
             Self::Decided { observed, decision } => decision.waiting(observed),
-            Self::Paused { .. } | Self::Failed(_) | Self::ClassNotReconciled { .. } => None,
+            Self::Paused { .. } | Self::Failed(_) | Self::Refused(_) | Self::ClassNotReconciled { .. } => {
+                None
+            }
         }
     }
 }
@@ -78,6 +89,7 @@ impl TopologyReconciled {
         match outcome {
             Outcome::Paused(pause) => Self::negative("Paused", pause.message(Cluster::KIND)),
             Outcome::Failed(error) => Self::negative("ReconcileFailed", error.clone()),
+            Outcome::Refused(lost) => Self::negative(TAKE_OVER_REFUSED, lost.to_string()),
             Outcome::Deleting { waiting: None } => {
                 Self::negative("Deleting", "The Cluster is being deleted".to_owned())
             }
@@ -188,7 +200,7 @@ fn upgrade_message(observed: &Observed, decision: &Decision) -> String {
     }
     if !observed.ignored_pins.is_empty() {
         let pins = observed.ignored_pins.join(", ");
-        line(format!("Pins have no effect, because feature gate {WORKER_VERSION_PINNING} is off: {pins}"));
+        line(format!("{PINS_IGNORED}, because feature gate {WORKER_VERSION_PINNING} is off: {pins}"));
     }
     message
 }

@@ -3,6 +3,7 @@
 //! The decision is made over and over, as if every step were done at once and every hook let it pass. Where nothing
 //! happens any more, what is waited on is what the owner of the Cluster has asked for.
 
+use kube_core::ResourceExt;
 use windlass_api::cluster::Cluster;
 use windlass_api::hooks::Hook;
 use windlass_version::{ParseError, Version};
@@ -85,10 +86,11 @@ impl Observed {
         };
         let control_plane = ControlPlane {
             kind: "ControlPlane".to_owned(),
-            name: cluster.metadata.name.clone().unwrap_or_default(),
+            name: cluster.name_any(),
             version: from.clone(),
             running: vec![from.clone()],
             unborn: false,
+            leaves_step: false,
             updating_in_place: false,
             blocked: None,
         };
@@ -110,7 +112,8 @@ impl Observed {
 fn arrived(mut world: Observed) -> Observed {
     if let Some(control_plane) = &mut world.control_plane {
         control_plane.running = vec![control_plane.version.clone()];
-        (control_plane.unborn, control_plane.updating_in_place) = (false, false);
+        (control_plane.unborn, control_plane.leaves_step) = (false, false);
+        control_plane.updating_in_place = false;
     }
     for object in world.workers.iter_mut().filter_map(|group| group.object.as_mut()) {
         (object.upgrading, object.rolling_out) = (false, false);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use windlass_api::cluster::Cluster;
 use windlass_api::names::{
     ACKNOWLEDGED_TARGET_ANNOTATION, BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX, PENDING_HOOKS_ANNOTATION,
@@ -74,15 +75,13 @@ impl Observed {
         let annotation = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
         let version_in = |key: &str| annotation(key).and_then(|version| Version::parse(version).ok());
         let concurrency = annotation(UPGRADE_CONCURRENCY_ANNOTATION).and_then(|value| value.parse().ok());
-        let keys = annotations.into_iter().flat_map(BTreeMap::keys);
-        let holds = keys.filter(|key| key.starts_with(BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX));
         Self {
             pending_hooks: PendingHooks::parse(annotation(PENDING_HOOKS_ANNOTATION)),
             upgrade_step: version_in(UPGRADE_STEP_ANNOTATION),
             acknowledged_target: version_in(ACKNOWLEDGED_TARGET_ANNOTATION),
             steering: Steering::read(annotations).0,
             concurrency: concurrency.unwrap_or(1).max(1),
-            upgrade_holds: holds.cloned().collect(),
+            upgrade_holds: upgrade_holds(&cluster.metadata).cloned().collect(),
             ..Self::new(version)
         }
     }
@@ -100,6 +99,12 @@ impl Observed {
             }
         })
     }
+}
+
+/// The annotations that hold an upgrade before it begins, by their keys.
+pub(crate) fn upgrade_holds(metadata: &ObjectMeta) -> impl Iterator<Item = &String> {
+    let keys = metadata.annotations.iter().flat_map(BTreeMap::keys);
+    keys.filter(|key| key.starts_with(BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX))
 }
 
 /// Where the versions of a plan come from, or why that is not known.
@@ -124,6 +129,8 @@ pub struct ControlPlane {
     pub running: Vec<Version>,
     /// Whether no machine that was made for its version has a Node. What it reports as running may count such machines.
     pub unborn: bool,
+    /// Whether a machine of it was made for a later version than its own: a step that was given up, whose machine goes.
+    pub leaves_step: bool,
     /// Whether a machine of it is being updated in place.
     pub updating_in_place: bool,
     /// What it says about a rollout that it cannot go on with by itself.
@@ -136,9 +143,9 @@ impl ControlPlane {
         self.running.is_empty()
     }
 
-    /// Whether a machine of it is behind its specification.
+    /// Whether a machine of it is behind its specification, or is left from a step that was given up.
     pub fn is_upgrading(&self) -> bool {
-        self.running.iter().any(|running| self.version.compare(running).is_progress())
+        self.leaves_step || self.running.iter().any(|running| self.version.compare(running).is_progress())
     }
 
     /// Whether it has reached a version: its specification has, and no machine of it is behind.
@@ -248,6 +255,19 @@ pub struct GroupObject {
 }
 
 impl WorkerGroup {
+    /// An entry of the topology that asks for nothing, with its object.
+    pub fn of(kind: WorkerKind, topology_name: &str, object: Option<GroupObject>) -> Self {
+        Self {
+            kind,
+            topology_name: topology_name.to_owned(),
+            in_topology: true,
+            defer: false,
+            hold: false,
+            pin: None,
+            object,
+        }
+    }
+
     /// What the group is called.
     pub fn id(&self) -> GroupId {
         let name = self.object.as_ref().map_or(&self.topology_name, |object| &object.name);
@@ -345,6 +365,7 @@ mod tests {
                 version: v("v1.31.0"),
                 running: running.iter().map(|text| v(text)).collect(),
                 unborn: false,
+                leaves_step: false,
                 updating_in_place: false,
                 blocked: None,
             };

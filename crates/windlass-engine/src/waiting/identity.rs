@@ -48,9 +48,9 @@ impl fmt::Display for ObjectName {
     }
 }
 
-const UPGRADE_HELD: &str = "UpgradeHeld";
-const UPGRADE_HELD_AT: &str = "UpgradeHeldAtVersion";
-const APPROVAL_NEEDED: &str = "UpgradeApprovalNeeded";
+pub(super) const UPGRADE_HELD: &str = "UpgradeHeld";
+pub(super) const UPGRADE_HELD_AT: &str = "UpgradeHeldAtVersion";
+pub(super) const APPROVAL_NEEDED: &str = "UpgradeApprovalNeeded";
 const UPGRADE_DEFERRED: &str = "UpgradeDeferred";
 const SEQUENCE_HELD: &str = "UpgradeSequenceHeld";
 

@@ -16,6 +16,7 @@
 //! waits. The annotation is written when the wait changes, not when it goes on, so that a wait costs no writes and a
 //! restart loses nothing. A Machine keeps none: its conditions tell when each of its stages ended.
 
+mod command;
 mod display;
 mod identity;
 mod on;

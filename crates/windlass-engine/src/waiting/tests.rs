@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 use windlass_api::cluster::ContractVersionedObjectReference;
 use windlass_api::hooks::Hook;
 use windlass_version::Version;
@@ -262,4 +263,32 @@ fn when_it_is_tried_again_is_the_rest_of_the_interval() {
     let draining = WaitingOn::Drain { since: at(0), until: Some(at(60)), progress: Box::default() };
     assert_eq!((draining.retry_after(at(50)), draining.interval()), (seconds(10), seconds(20)));
     assert_eq!(WaitingOn::Endpoint.retry_after(at(0)), None, "an event tells");
+}
+
+#[test]
+fn the_owner_is_told_the_command_that_ends_a_wait() {
+    use WaitingOn::{Approval, Held, HeldAt, SequenceHeld, UpgradeHolds};
+    let text = str::to_owned;
+    let cluster: Cluster = serde_json::from_value(json!({"metadata": {"name": "c", "namespace": "n", "annotations": {
+        "before-upgrade.hook.cluster.cluster.x-k8s.io/a": "", "before-upgrade.hook.cluster.cluster.x-k8s.io/b": "",
+    }}}))
+    .unwrap();
+    let keys = vec![text("before-upgrade.hook.cluster.cluster.x-k8s.io/a")];
+    let step = "control-plane/v1.31.2".parse().unwrap();
+    for (on, command) in [
+        (Held { reason: text("lunch") }, Some("windlass upgrade resume -n n c")),
+        (HeldAt { at: v("v1.31.0"), next: v("v1.32.0") }, Some("windlass upgrade resume -n n c")),
+        (Approval { step }, Some("windlass upgrade approve -n n c control-plane/v1.31.2")),
+        (
+            UpgradeHolds { keys },
+            Some(
+                "kubectl annotate cluster -n n c before-upgrade.hook.cluster.cluster.x-k8s.io/a- \
+                 before-upgrade.hook.cluster.cluster.x-k8s.io/b-",
+            ),
+        ),
+        (SequenceHeld { by: text("a") }, None),
+    ] {
+        let wait = Wait::since(&on, Timestamp::UNIX_EPOCH);
+        assert_eq!(wait.command(&cluster).as_deref(), command, "{wait:?}");
+    }
 }

@@ -31,15 +31,7 @@ fn group(kind: WorkerKind, name: &str, version: &str) -> WorkerGroup {
         rolling_out: false,
         blocked: None,
     };
-    WorkerGroup {
-        kind,
-        topology_name: name.to_owned(),
-        in_topology: true,
-        defer: false,
-        hold: false,
-        pin: None,
-        object: Some(object),
-    }
+    WorkerGroup::of(kind, name, Some(object))
 }
 
 fn md(name: &str, version: &str) -> WorkerGroup {
@@ -65,6 +57,7 @@ fn cluster(control_plane: &str, target: &str, workers: Vec<WorkerGroup>, pending
             version: v(control_plane),
             running: vec![v(control_plane)],
             unborn: false,
+            leaves_step: false,
             updating_in_place: false,
             blocked: None,
         }),

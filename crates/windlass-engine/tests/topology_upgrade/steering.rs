@@ -135,6 +135,18 @@ fn a_step_that_no_machine_came_up_with_goes_back_to_a_lower_target() {
 }
 
 #[test]
+fn the_end_of_an_upgrade_is_told_when_the_machine_of_a_step_that_was_given_up_is_gone() {
+    let mut observed = moving_to("v1.30.0", &["v1.30.0"], "v1.30.0", &["v1.30.0", "v1.31.0"]);
+    observed.pending_hooks = PendingHooks::default().with(Hook::AfterClusterUpgrade);
+    for (leaves_step, told) in [(true, vec![]), (false, vec!["AfterClusterUpgrade v1.30.0"])] {
+        observed.control_plane.as_mut().unwrap().leaves_step = leaves_step;
+        let (decision, calls) = run(&observed, &[]);
+        assert_eq!(calls, told);
+        assert_eq!(decision.waiting(&observed).is_some(), leaves_step);
+    }
+}
+
+#[test]
 fn a_step_goes_to_a_later_patch_where_no_machine_is_rolled_twice() {
     let both = ["v1.30.0", "v1.31.0", "v1.31.1", "v1.32.0"];
     for (name, observed, expected) in [

@@ -6,7 +6,7 @@ mod responses;
 
 pub use self::expiring::ExpiringCache;
 pub use self::pace::{
-    FIRST_RETRY, LONGEST_WAIT, ObjectKey, Question, Retry, SLOWEST_RETRY, Waiting, retry_after,
+    FIRST_RETRY, LONGEST_WAIT, ObjectIdentity, Question, Retry, SLOWEST_RETRY, Waiting, retry_after,
 };
 pub(crate) use self::pace::{HandlerSet, Pace};
 pub use self::responses::ResponseKey;

@@ -46,7 +46,7 @@ pub struct Question {
 /// may have asked for in the meantime.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Subject {
-    object: ObjectKey,
+    object: ObjectIdentity,
     hook: Hook,
     about: Vec<String>,
 }
@@ -72,7 +72,10 @@ pub(crate) type HandlerSet = Vec<(RegisteredName, u64)>;
 
 impl Question {
     /// What a hook is called about: an object, and for example the versions from and to.
-    pub fn new<H: HookType>(object: ObjectKey, about: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn new<H: HookType>(
+        object: ObjectIdentity,
+        about: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
         let about = about.into_iter().map(Into::into).collect();
         Self { subject: Subject { object, hook: H::HOOK, about }, edition: String::new() }
     }
@@ -83,7 +86,7 @@ impl Question {
         // What cannot be written as JSON fails in the call.
         let content = serde_json::to_vec(content).unwrap_or_default();
         let hash = URL_SAFE_NO_PAD.encode(Sha256::digest(content));
-        Self::new::<H>(ObjectKey::default(), [handler, hash.as_str()])
+        Self::new::<H>(ObjectIdentity::default(), [handler, hash.as_str()])
     }
 
     /// What the user has written into the object. When it changes, the hook is called at once: what was answered about
@@ -95,7 +98,7 @@ impl Question {
     }
 
     /// What the call is about.
-    pub fn object(&self) -> &ObjectKey {
+    pub fn object(&self) -> &ObjectIdentity {
         &self.subject.object
     }
 
@@ -106,7 +109,7 @@ impl Question {
 
 /// An object, not to be mistaken for one of the same name that was created after it was deleted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ObjectKey {
+pub struct ObjectIdentity {
     /// Kind of the object.
     pub kind: String,
     /// Namespace of the object.
@@ -117,8 +120,8 @@ pub struct ObjectKey {
     pub uid: String,
 }
 
-impl ObjectKey {
-    /// The key of an object.
+impl ObjectIdentity {
+    /// The identity of an object in a request. A request that was not made from a stored object may lack parts of it.
     pub fn of(object: &Object) -> Self {
         let text = |value: Option<&str>| value.unwrap_or_default().to_owned();
         Self {
@@ -255,8 +258,8 @@ mod tests {
 
     use super::*;
 
-    fn object(uid: &str) -> ObjectKey {
-        ObjectKey { kind: "Cluster".into(), namespace: "ns1".into(), name: "c1".into(), uid: uid.into() }
+    fn object(uid: &str) -> ObjectIdentity {
+        ObjectIdentity { kind: "Cluster".into(), namespace: "ns1".into(), name: "c1".into(), uid: uid.into() }
     }
 
     fn question(to: &str) -> Question {

@@ -11,7 +11,7 @@ use windlass_api::hooks::{
     GenerateUpgradePlanRequest, GenerateUpgradePlanResponse, Hook, UpdateMachine, UpdateMachineRequest,
 };
 use windlass_api::runtime::{CaBundle, ExtensionConfig};
-use windlass_hooks::cache::{ObjectKey, Question};
+use windlass_hooks::cache::{ObjectIdentity, Question};
 use windlass_hooks::transport::{InProcess, boxed};
 use windlass_hooks::{CallError, GivenPlan, HookClient, PlanAge};
 
@@ -59,7 +59,7 @@ impl Fixture {
 const WAIT: &str = r#"{"status":"Success","message":"waiting for the backup","retryAfterSeconds":60}"#;
 
 fn key(to: &str) -> Question {
-    Question::new::<BeforeClusterUpgrade>(ObjectKey::of(&cluster()), ["v1.31.4", to])
+    Question::new::<BeforeClusterUpgrade>(ObjectIdentity::of(&cluster()), ["v1.31.4", to])
 }
 
 async fn ask(client: &HookClient, question: &Question) -> (i32, String, bool) {
@@ -203,7 +203,7 @@ async fn plan(
     age: PlanAge,
 ) -> Result<GivenPlan, CallError> {
     let versions = [&request.from_control_plane_kubernetes_version, &request.to_kubernetes_version];
-    let question = Question::new::<GenerateUpgradePlan>(ObjectKey::of(&request.cluster), versions);
+    let question = Question::new::<GenerateUpgradePlan>(ObjectIdentity::of(&request.cluster), versions);
     fixture.client.upgrade_plan("h.e", &question, request, age, ends_at_target).await
 }
 
@@ -295,7 +295,8 @@ async fn an_ignored_failure_is_not_remembered_as_a_plan() {
 }
 
 fn variables_question() -> Question {
-    let class = ObjectKey { kind: "ClusterClass".into(), namespace: "ns1".into(), ..ObjectKey::default() };
+    let class =
+        ObjectIdentity { kind: "ClusterClass".into(), namespace: "ns1".into(), ..ObjectIdentity::default() };
     Question::new::<DiscoverVariables>(class, ["h.e"])
 }
 

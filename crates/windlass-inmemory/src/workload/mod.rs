@@ -34,6 +34,7 @@ pub struct WorkloadClusters {
 struct Inner {
     clock: Clock,
     seed: u64,
+    is_isolated: bool,
     clusters: Mutex<BTreeMap<String, WorkloadCluster>>,
 }
 
@@ -90,7 +91,12 @@ pub enum WorkloadError {
 impl WorkloadClusters {
     /// No clusters yet. `seed` makes uids the same in every run.
     pub fn new(clock: Clock, seed: u64) -> Self {
-        Self { inner: Arc::new(Inner { clock, seed, clusters: Mutex::default() }) }
+        Self { inner: Arc::new(Inner { clock, seed, is_isolated: false, clusters: Mutex::default() }) }
+    }
+
+    /// The same for a process that must not reach any cluster outside of it: no address is elsewhere.
+    pub fn isolated(clock: Clock, seed: u64) -> Self {
+        Self { inner: Arc::new(Inner { clock, seed, is_isolated: true, clusters: Mutex::default() }) }
     }
 
     /// The host name of the cluster of a DevCluster: the same after every restart.
@@ -128,19 +134,25 @@ impl WorkloadClusters {
 
     /// What is behind the address of a kubeconfig, such as `https://c1.default.dev.windlass.internal:6443`.
     pub fn resolve(&self, server: &str) -> Resolution {
-        let address = server.split_once("://").map_or(server, |(_, address)| address);
-        let host = address.split(['/', ':']).next().unwrap_or_default();
-        if !host.ends_with(DOMAIN) {
-            return Resolution::Elsewhere;
-        }
+        let host = host_in(server);
         match self.get(host) {
             Some(cluster) if cluster.door.is_open() => Resolution::Client(cluster.outside.clone()),
+            None if !host.ends_with(DOMAIN) && !self.inner.is_isolated => Resolution::Elsewhere,
             _ => Resolution::Down,
         }
     }
 
     fn clusters(&self) -> MutexGuard<'_, BTreeMap<String, WorkloadCluster>> {
         self.inner.clusters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The host of an address; one of IPv6 is in brackets there.
+fn host_in(server: &str) -> &str {
+    let address = server.split_once("://").map_or(server, |(_, address)| address);
+    match address.strip_prefix('[') {
+        Some(address) => address.split(']').next().unwrap_or_default(),
+        None => address.split(['/', ':']).next().unwrap_or_default(),
     }
 }
 
@@ -360,4 +372,35 @@ fn request(what: String, error: kube::Error) -> WorkloadError {
 /// A number that depends on nothing but these strings.
 pub(crate) fn hash(parts: &[&str]) -> u64 {
     mix(0, parts, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_found_in_addresses() {
+        for (server, host) in [
+            ("https://c1.example.com:6443", "c1.example.com"),
+            ("https://10.0.0.1:6443/path", "10.0.0.1"),
+            ("https://[fd00::1]:6443", "fd00::1"),
+            ("c1.example.com", "c1.example.com"),
+        ] {
+            assert_eq!(host_in(server), host);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_outside_is_reached_from_an_isolated_process() {
+        let clock = || Clock::starting_at(Timestamp::UNIX_EPOCH);
+        let (open, isolated) = (WorkloadClusters::new(clock(), 1), WorkloadClusters::isolated(clock(), 1));
+        let server = "https://production.example.com:6443";
+        assert!(matches!(open.resolve(server), Resolution::Elsewhere));
+        assert!(matches!(isolated.resolve(server), Resolution::Down));
+        // A cluster of a real host name that was rebuilt in memory is answered in memory.
+        let cluster = isolated.ensure("production.example.com", BTreeSet::new).await.unwrap();
+        assert!(matches!(isolated.resolve(server), Resolution::Down), "no API server runs yet");
+        cluster.door.open("m1");
+        assert!(matches!(isolated.resolve(server), Resolution::Client(_)));
+    }
 }

@@ -15,7 +15,9 @@ use windlass_manager::EmbeddedAdmission;
 use windlass_store::{History, Store};
 
 /// The kinds that take part; each one costs every test a little time.
-const KINDS: [&str; 7] = [
+const KINDS: [&str; 9] = [
+    "MachineDrainRule",
+    "MachineSet",
     "Cluster",
     "ClusterClass",
     "ExtensionConfig",
@@ -178,6 +180,17 @@ impl TestApi {
             (resource, true) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             (resource, false) => Api::all_with(self.client.clone(), &resource),
         }
+    }
+
+    /// Why an object is not created.
+    pub(crate) async fn refusal_of(&self, namespace: &str, object: &Value) -> String {
+        let answer = self.create(namespace, object).await.unwrap_err();
+        answer
+            .causes
+            .iter()
+            .map(|(field, problem)| format!("{field}: {problem}"))
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     async fn create(&self, namespace: &str, object: &Value) -> Result<(), Answer> {

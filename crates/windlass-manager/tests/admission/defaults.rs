@@ -1,9 +1,9 @@
 //! What is filled in, by the embedded API and by the webhook alike.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::api::TestApi;
-use crate::objects::{class, cluster, extension_config, machine_deployment, with, without};
+use crate::objects::{class, cluster, control_plane, extension_config, machine_deployment, with, without};
 
 #[tokio::test]
 async fn what_may_be_left_out_is_filled_in() {
@@ -48,6 +48,55 @@ async fn what_may_be_left_out_is_filled_in() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn sizes_and_strategies_are_filled_in() {
+    let api = TestApi::start().await;
+    let deployment = without(&machine_deployment("v1.30.0"), "/spec", "replicas");
+    let group = |kind: &str| {
+        let mut group = deployment.clone();
+        group["kind"] = json!(kind);
+        group
+    };
+    let autoscaled = json!({
+        "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size": "3",
+        "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": "10",
+    });
+    for kind in ["MachineDeployment", "MachineSet", "MachinePool"] {
+        let bare = group(kind);
+        let handed_over = with(&bare, "/metadata/annotations", autoscaled.clone());
+        let size = async |object: &Value, replicas: Option<u32>| {
+            let old = replicas.map(|replicas| with(&bare, "/spec/replicas", json!(replicas)));
+            api.mutated_from("default", object, old.as_ref()).await["spec"]["replicas"].clone()
+        };
+        assert_eq!(size(&bare, None).await, 1, "{kind}");
+        assert_eq!(size(&bare, Some(50)).await, 1, "{kind}");
+        assert_eq!(size(&handed_over, None).await, 3, "{kind}");
+        assert_eq!(size(&handed_over, Some(7)).await, 7, "{kind}");
+        assert_eq!(size(&handed_over, Some(50)).await, 10, "{kind}");
+    }
+    let strategy = |object: Value| object["spec"]["rollout"]["strategy"].clone();
+    let of_deployment = strategy(api.mutated("default", &deployment).await);
+    let limits = json!({"maxSurge": 1, "maxUnavailable": 0});
+    assert_eq!(of_deployment, json!({"type": "RollingUpdate", "rollingUpdate": limits}));
+    let plane = without(&control_plane("1.30.0", &[]), "/spec", "replicas");
+    let plane = api.mutated("default", &plane).await;
+    assert_eq!((&plane["spec"]["replicas"], &plane["spec"]["version"]), (&json!(1), &json!("v1.30.0")));
+    assert_eq!(strategy(plane), json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}));
+}
+
+#[tokio::test]
+async fn the_order_of_a_drain_is_for_pods_that_are_evicted() {
+    let api = TestApi::start().await;
+    let rule = |name: &str, drain: Value| {
+        json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDrainRule",
+            "metadata": {"name": name}, "spec": {"drain": drain}})
+    };
+    api.create_or_panic("default", &rule("a", json!({"behavior": "Drain", "order": 3}))).await;
+    api.create_or_panic("default", &rule("b", json!({"behavior": "Skip"}))).await;
+    let refused = api.refusal_of("default", &rule("c", json!({"behavior": "Skip", "order": 3}))).await;
+    assert!(refused.contains("order is accepted with behavior Drain only"), "{refused}");
 }
 
 #[tokio::test]

@@ -8,19 +8,27 @@ use kube::{Resource, ResourceExt};
 use crate::key::{ObjectKey, revision};
 
 /// Objects of one kind, found by key, by owner, by label, and by any other index.
+///
+/// An object has a slot for as long as it is there, whatever becomes of it. Indices lead to slots: who goes through the
+/// thousands of objects of a group does not look each of them up by its name.
 pub(crate) struct Index<K> {
-    objects: BTreeMap<ObjectKey, Arc<K>>,
-    by_owner: BTreeMap<String, BTreeSet<ObjectKey>>,
-    by_label: BTreeMap<(String, String), BTreeSet<ObjectKey>>,
+    slots: Vec<Option<Arc<K>>>,
+    free: Vec<usize>,
+    objects: Members,
+    by_owner: BTreeMap<String, Members>,
+    by_label: BTreeMap<String, BTreeMap<String, Members>>,
     by_value: Vec<ByValue<K>>,
 }
+
+/// Slots of objects, in the order of their keys.
+type Members = BTreeMap<ObjectKey, usize>;
 
 /// Says by which values an object is found.
 pub(crate) type Values<K> = Arc<dyn Fn(&K) -> Vec<String> + Send + Sync>;
 
 struct ByValue<K> {
     values: Values<K>,
-    keys: BTreeMap<String, BTreeSet<ObjectKey>>,
+    found: BTreeMap<String, Members>,
 }
 
 /// What became of one object: what it was and what it is. One of them is there.
@@ -33,6 +41,8 @@ pub(crate) struct Change<K> {
 impl<K> Default for Index<K> {
     fn default() -> Self {
         Self {
+            slots: Vec::new(),
+            free: Vec::new(),
             objects: BTreeMap::new(),
             by_owner: BTreeMap::new(),
             by_label: BTreeMap::new(),
@@ -43,7 +53,11 @@ impl<K> Default for Index<K> {
 
 impl<K: Resource> Index<K> {
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<&Arc<K>> {
-        self.objects.get(key)
+        self.slots[*self.objects.get(key)?].as_ref()
+    }
+
+    fn at<'a>(&'a self, members: impl IntoIterator<Item = &'a usize>) -> impl Iterator<Item = &'a Arc<K>> {
+        members.into_iter().filter_map(|slot| self.slots[*slot].as_ref())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -51,54 +65,57 @@ impl<K: Resource> Index<K> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<K>> {
-        self.objects.values()
+        self.at(self.objects.values())
     }
 
     /// Those of one namespace, which are neighbours because keys are ordered by it.
     pub(crate) fn in_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a Arc<K>> {
         let first = ObjectKey::new(namespace, "");
-        self.objects
-            .range(first..)
-            .take_while(move |(key, _)| key.namespace == namespace)
-            .map(|(_, object)| object)
+        let neighbours = self.objects.range(first..).take_while(move |(key, _)| key.namespace == namespace);
+        self.at(neighbours.map(|(_, slot)| slot))
     }
 
     pub(crate) fn owned_by(&self, uid: &str) -> impl Iterator<Item = &Arc<K>> {
-        self.by_owner.get(uid).into_iter().flatten().filter_map(|key| self.objects.get(key))
+        self.at(self.by_owner.get(uid).into_iter().flat_map(Members::values))
     }
 
     /// Finds objects by what is read from them, from now on. The number is that of [`Index::of_value`].
     pub(crate) fn add_values(&mut self, values: Values<K>) -> usize {
-        let mut keys: BTreeMap<String, BTreeSet<ObjectKey>> = BTreeMap::new();
-        for (key, object) in &self.objects {
-            for value in values(object) {
-                keys.entry(value).or_default().insert(key.clone());
+        let mut found: BTreeMap<String, Members> = BTreeMap::new();
+        for (key, slot) in &self.objects {
+            for value in self.slots[*slot].iter().flat_map(|object| values(object)) {
+                found.entry(value).or_default().insert(key.clone(), *slot);
             }
         }
-        self.by_value.push(ByValue { values, keys });
+        self.by_value.push(ByValue { values, found });
         self.by_value.len() - 1
     }
 
     /// Those that are found by a value.
     pub(crate) fn of_value(&self, number: usize, value: &str) -> impl Iterator<Item = &Arc<K>> {
-        let keys = self.by_value.get(number).and_then(|by| by.keys.get(value));
-        keys.into_iter().flatten().filter_map(|key| self.objects.get(key))
+        let found = self.by_value.get(number).and_then(|by| by.found.get(value));
+        self.at(found.into_iter().flat_map(Members::values))
     }
 
-    /// Those that have all of these labels; the rarest of them is looked up, the others are compared.
+    /// Those that have all of these labels, and that `keep` keeps. The rarest of the labels is looked up, the others are
+    /// compared, which costs more than most other questions: `keep` is asked first.
     pub(crate) fn labelled<'a>(
         &'a self,
         namespace: &'a str,
         labels: &'a BTreeMap<String, String>,
+        keep: impl Fn(&K) -> bool + 'a,
     ) -> Box<dyn Iterator<Item = &'a Arc<K>> + 'a> {
-        let sets = labels.iter().map(|(label, value)| self.by_label.get(&(label.clone(), value.clone())));
-        let rarest = sets.min_by_key(|set| set.map_or(0, BTreeSet::len));
-        let Some(rarest) = rarest else { return Box::new(self.in_namespace(namespace)) };
-        let keys = rarest.into_iter().flatten().filter(move |key| key.namespace == namespace);
-        let objects = keys.filter_map(|key| self.objects.get(key));
-        Box::new(objects.filter(move |object| {
+        let found = |(label, value): (&String, &String)| self.by_label.get(label)?.get(value);
+        let sets = labels.iter().map(|label| (label.0, found(label)));
+        let rarest = sets.min_by_key(|(_, set)| set.map_or(0, Members::len));
+        let Some((known, rarest)) = rarest else {
+            return Box::new(self.in_namespace(namespace).filter(move |object| keep(object)));
+        };
+        let members = rarest.into_iter().flatten().filter(move |(key, _)| key.namespace == namespace);
+        let objects = self.at(members.map(|(_, slot)| slot));
+        Box::new(objects.filter(move |object| keep(object)).filter(move |object| {
             let has = object.labels();
-            labels.iter().all(|(label, value)| has.get(label) == Some(value))
+            labels.iter().all(|(label, value)| label == known || has.get(label) == Some(value))
         }))
     }
 
@@ -106,7 +123,7 @@ impl<K: Resource> Index<K> {
     /// for before the last event says nothing new.
     pub(crate) fn put(&mut self, object: K) -> Option<Change<K>> {
         let key = ObjectKey::of(&object);
-        let before = self.objects.get(&key).cloned();
+        let before = self.get(&key).cloned();
         if let Some(known) = &before
             && revision(known.as_ref()) >= revision(&object)
             && known.uid() == object.uid()
@@ -114,15 +131,25 @@ impl<K: Resource> Index<K> {
             return None;
         }
         let object = Arc::new(object);
-        self.move_over(&key, before.as_deref(), Some(&object));
-        self.objects.insert(key, Arc::clone(&object));
+        let slot = match self.objects.get(&key) {
+            Some(slot) => *slot,
+            None => self.free.pop().unwrap_or_else(|| {
+                self.slots.push(None);
+                self.slots.len() - 1
+            }),
+        };
+        self.move_over(&key, slot, before.as_deref(), Some(&object));
+        self.slots[slot] = Some(Arc::clone(&object));
+        self.objects.insert(key, slot);
         Some(Change { before, after: Some(object) })
     }
 
     /// Takes an object out.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<Change<K>> {
-        let before = self.objects.remove(key)?;
-        self.move_over(key, Some(&before), None);
+        let slot = self.objects.remove(key)?;
+        let before = self.slots[slot].take()?;
+        self.free.push(slot);
+        self.move_over(key, slot, Some(&before), None);
         Some(Change { before: Some(before), after: None })
     }
 
@@ -136,41 +163,47 @@ impl<K: Resource> Index<K> {
     }
 
     /// Brings the indices from what an object was to what it is. Most changes are of a status, and touch none of them.
-    fn move_over(&mut self, key: &ObjectKey, before: Option<&K>, after: Option<&K>) {
+    fn move_over(&mut self, key: &ObjectKey, slot: usize, before: Option<&K>, after: Option<&K>) {
         if before.map(K::owner_references) != after.map(K::owner_references) {
             for owner in before.into_iter().flat_map(K::owner_references) {
                 take(&mut self.by_owner, &owner.uid, key);
             }
             for owner in after.into_iter().flat_map(K::owner_references) {
-                self.by_owner.entry(owner.uid.clone()).or_default().insert(key.clone());
+                self.by_owner.entry(owner.uid.clone()).or_default().insert(key.clone(), slot);
             }
         }
         if before.map(K::labels) != after.map(K::labels) {
             for (label, value) in before.into_iter().flat_map(K::labels) {
-                take(&mut self.by_label, &(label.clone(), value.clone()), key);
+                if let Some(values) = self.by_label.get_mut(label) {
+                    take(values, value, key);
+                    if values.is_empty() {
+                        self.by_label.remove(label);
+                    }
+                }
             }
             for (label, value) in after.into_iter().flat_map(K::labels) {
-                self.by_label.entry((label.clone(), value.clone())).or_default().insert(key.clone());
+                let values = self.by_label.entry(label.clone()).or_default();
+                values.entry(value.clone()).or_default().insert(key.clone(), slot);
             }
         }
-        for ByValue { values, keys } in &mut self.by_value {
+        for ByValue { values, found } in &mut self.by_value {
             let (before, after) = (before.map(|object| values(object)), after.map(|object| values(object)));
             if before != after {
                 for value in before.into_iter().flatten() {
-                    take(keys, &value, key);
+                    take(found, &value, key);
                 }
                 for value in after.into_iter().flatten() {
-                    keys.entry(value).or_default().insert(key.clone());
+                    found.entry(value).or_default().insert(key.clone(), slot);
                 }
             }
         }
     }
 }
 
-fn take<I: Ord>(index: &mut BTreeMap<I, BTreeSet<ObjectKey>>, at: &I, key: &ObjectKey) {
-    if let Some(keys) = index.get_mut(at) {
-        keys.remove(key);
-        if keys.is_empty() {
+fn take(index: &mut BTreeMap<String, Members>, at: &str, key: &ObjectKey) {
+    if let Some(members) = index.get_mut(at) {
+        members.remove(key);
+        if members.is_empty() {
             index.remove(at);
         }
     }
@@ -203,16 +236,18 @@ mod tests {
         index.put(object("b", 2, "y", "o"));
         assert_eq!(names(index.owned_by("o")), ["a", "b"]);
         let x = BTreeMap::from([("app".to_owned(), "x".to_owned()), ("all".to_owned(), "yes".to_owned())]);
-        assert_eq!(names(index.labelled("n", &x)), ["a"]);
-        assert_eq!(names(index.labelled("other", &x)), [""; 0]);
+        assert_eq!(names(index.labelled("n", &x, |_| true)), ["a"]);
+        assert_eq!(names(index.labelled("other", &x, |_| true)), [""; 0]);
+        let yes = BTreeMap::from([("all".to_owned(), "yes".to_owned())]);
+        assert_eq!(names(index.labelled("n", &yes, |object| object.name_any() != "a")), ["b"]);
 
         index.put(object("b", 3, "x", "p"));
-        assert_eq!(names(index.labelled("n", &x)), ["a", "b"]);
+        assert_eq!(names(index.labelled("n", &x, |_| true)), ["a", "b"]);
         assert_eq!(names(index.owned_by("o")), ["a"]);
         index.remove(&ObjectKey::new("n", "a"));
         assert_eq!(names(index.owned_by("o")), [""; 0]);
-        assert_eq!(names(index.labelled("n", &x)), ["b"]);
-        assert_eq!(names(index.labelled("n", &BTreeMap::new())), ["b"], "no label is asked for");
+        assert_eq!(names(index.labelled("n", &x, |_| true)), ["b"]);
+        assert_eq!(names(index.labelled("n", &BTreeMap::new(), |_| true)), ["b"], "no label is asked for");
         index.remove(&ObjectKey::new("n", "b"));
         assert!(index.by_label.is_empty() && index.by_owner.is_empty(), "nothing is left behind");
     }
@@ -230,7 +265,25 @@ mod tests {
         index.remove(&ObjectKey::new("n", "b"));
         assert_eq!(names(index.of_value(number, "y")), [""; 0]);
         index.remove(&ObjectKey::new("n", "a"));
-        assert!(index.by_value[number].keys.is_empty(), "nothing is left behind");
+        assert!(index.by_value[number].found.is_empty(), "nothing is left behind");
+    }
+
+    #[test]
+    fn the_slot_of_what_is_gone_is_used_again() {
+        let mut index = Index::default();
+        for round in 0..3 {
+            for name in ["b", "a", "c"] {
+                index.put(object(name, round * 10 + 1, "x", "o"));
+            }
+            assert_eq!(names(index.iter()), ["a", "b", "c"]);
+            index.put(object("b", round * 10 + 2, "y", "p"));
+            assert_eq!(names(index.owned_by("o")), ["a", "c"]);
+            index.remove(&ObjectKey::new("n", "b"));
+            index.remove(&ObjectKey::new("n", "a"));
+            assert_eq!(names(index.in_namespace("n")), ["c"]);
+            index.remove(&ObjectKey::new("n", "c"));
+        }
+        assert_eq!((index.len(), index.slots.len()), (0, 3));
     }
 
     #[test]

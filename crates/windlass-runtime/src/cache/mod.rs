@@ -12,11 +12,11 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt;
 use tokio::sync::Notify;
+use windlass_api::identity::complete;
 use windlass_api::label_selector::Selector;
 
 use crate::Kind;
 use crate::applied::Memory;
-use crate::identity::complete;
 use crate::key::{GroupKind, ObjectKey, parse_revision, revision};
 use crate::queues::Queues;
 use index::{Change, Index};
@@ -186,23 +186,7 @@ impl<K: Kind> Cache<K> {
 
     /// The objects of a namespace that have all of these labels. No labels select everything.
     pub fn labelled(&self, namespace: &str, labels: &BTreeMap<String, String>) -> Vec<Arc<K>> {
-        self.read(|index| index.labelled(namespace, labels).cloned().collect())
-    }
-
-    /// The objects of a namespace whose labels match: those of `required` and whatever else `matches` asks for.
-    ///
-    /// Selectors have both parts: labels with values, for which there is an index, and expressions, for which there
-    /// is none.
-    pub fn select_where(
-        &self,
-        namespace: &str,
-        required: &BTreeMap<String, String>,
-        matches: impl Fn(&BTreeMap<String, String>) -> bool,
-    ) -> Vec<Arc<K>> {
-        self.read(|index| {
-            let labelled = index.labelled(namespace, required);
-            labelled.filter(|object| matches(object.labels())).cloned().collect()
-        })
+        self.read(|index| index.labelled(namespace, labels, |_| true).cloned().collect())
     }
 
     /// The objects of a namespace that a selector selects. An empty one selects everything, as in Kubernetes.
@@ -211,10 +195,30 @@ impl<K: Kind> Cache<K> {
     ///
     /// If the selector is not valid.
     pub fn select(&self, namespace: &str, selector: &LabelSelector) -> Result<Vec<Arc<K>>, SelectorError> {
+        self.select_where(namespace, selector, |_| true)
+    }
+
+    /// Those of the selected objects that `keep` keeps. It is asked before labels are compared.
+    ///
+    /// # Errors
+    ///
+    /// If the selector is not valid.
+    pub fn select_where(
+        &self,
+        namespace: &str,
+        selector: &LabelSelector,
+        keep: impl Fn(&K) -> bool,
+    ) -> Result<Vec<Arc<K>>, SelectorError> {
+        // Labels with values are looked up in the index; only expressions are left to be evaluated.
         let none = BTreeMap::new();
         let required = selector.match_labels.as_ref().unwrap_or(&none);
-        let selector = Selector::compile(Some(selector))?;
-        Ok(self.select_where(namespace, required, |labels| selector.matches(labels)))
+        Selector::compile(Some(selector))?;
+        let expressions = LabelSelector { match_labels: None, ..selector.clone() };
+        let expressions = Selector::compile(Some(&expressions))?;
+        Ok(self.read(|index| {
+            let labelled = index.labelled(namespace, required, keep);
+            labelled.filter(|object| expressions.matches(object.labels())).cloned().collect()
+        }))
     }
 
     /// How many objects there are.

@@ -14,12 +14,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
+use windlass_api::identity::Incomplete;
 use windlass_clock::Clock;
 
 use super::WatchState;
 use crate::faults::Faults;
-use crate::identity::Incomplete;
-use crate::key::ObjectKey;
 use crate::trouble::{Trouble, up_to};
 
 /// Objects per page. The API server's own clients ask for as many.
@@ -139,9 +138,9 @@ impl Reflector {
                 let version = page.metadata.resource_version.filter(|version| !version.is_empty());
                 let version = version.ok_or_else(|| {
                     let kind = format!("{}List", self.state().kind.kind);
-                    let key = ObjectKey::new("", "of all");
+                    let object = "of all".to_owned();
                     let field = "metadata.resourceVersion";
-                    kube::Error::Service(Box::new(Incomplete { kind, key, field }))
+                    kube::Error::Service(Box::new(Incomplete { kind, object, field }))
                 })?;
                 if let Some(mut random) = self.strikes(Trouble::StaleLists) {
                     sleep(up_to(&mut random, STALE)).await;

@@ -82,7 +82,7 @@ async fn an_intent_is_made_only_if_its_basis_or_the_object_has_changed() {
         let there = current(&world).await;
         let make = || {
             made += 1;
-            intent(json!({"size": size}))
+            Ok(intent(json!({"size": size})))
         };
         writer.ensure_applied_from("us", &there, &basis, make).await.unwrap();
         assert_eq!((made, current(&world).await.data["spec"]["size"].as_i64()), (expected, Some(size)));
@@ -90,7 +90,8 @@ async fn an_intent_is_made_only_if_its_basis_or_the_object_has_changed() {
     let relabelled = json!({"metadata": {"labels": {"a": "2"}}});
     api(&world).patch("thing", &PatchParams::default(), &Patch::Merge(&relabelled)).await.unwrap();
     let there = current(&world).await;
-    let applied = writer.ensure_applied_from("us", &there, &1, || intent(json!({"size": 1}))).await.unwrap();
+    let again = || Ok(intent(json!({"size": 1})));
+    let applied = writer.ensure_applied_from("us", &there, &1, again).await.unwrap();
     assert!(matches!(applied, Applied::Written(thing) if thing.labels()["a"] == "1"));
 }
 

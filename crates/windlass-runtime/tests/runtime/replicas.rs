@@ -90,7 +90,10 @@ impl World {
 
     /// Starts the controller, as a process would.
     pub(crate) fn start(&self, seed: u64) -> Running {
-        let manager = self.manager(seed);
+        self.run(self.manager(seed))
+    }
+
+    fn run(&self, manager: Manager) -> Running {
         let (sets, secrets) = (manager.cache(), manager.cache());
         let reconciler =
             Replicas { sets: sets.clone(), secrets: secrets.clone(), most: Arc::clone(&self.most) };
@@ -141,6 +144,30 @@ async fn a_controller_makes_what_is_wanted() {
     world.want("a", 1).await;
     running.manager().idle().await;
     assert_eq!((world.secrets("a").await.len(), world.count("a").await.as_deref()), (1, Some("1")));
+    running.stop(Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_objects_with_the_label_of_this_process_are_reconciled() {
+    let world = World::new().await;
+    for (name, labels) in
+        [("mine", json!({"for": "me"})), ("other", json!({"for": "you"})), ("bare", json!({}))]
+    {
+        world.create(json!({"metadata": {"name": name, "labels": labels}, "data": {"wanted": "2"}})).await;
+    }
+    let options = Options::new().clock(world.clock.clone()).seed(1).only_labelled("for", "me");
+    let running = world.run(Manager::new(world.client.clone(), options));
+    running.manager().idle().await;
+    let counts = async || {
+        let counts = ["mine", "other", "bare"].map(|name| world.secrets(name));
+        futures_util::future::join_all(counts).await.iter().map(Vec::len).collect::<Vec<_>>()
+    };
+    assert_eq!(counts().await, [2, 0, 0]);
+
+    let label = json!({"metadata": {"labels": {"for": "me"}}});
+    world.sets().patch("bare", &PatchParams::default(), &Patch::Merge(&label)).await.unwrap();
+    running.manager().idle().await;
+    assert_eq!(counts().await, [2, 0, 2]);
     running.stop(Duration::from_secs(1)).await;
 }
 

@@ -25,7 +25,7 @@ use super::statement::{
 use super::view::is_of;
 use crate::extension::Misbehaviour;
 use crate::external_updater::{Reply, SimulatedExternalUpdater};
-use crate::updater::Covered;
+use crate::updater::{Covered, SimulatedUpdater};
 use crate::world::key;
 
 /// How long a hook that blocks until further notice asks to wait, each time.
@@ -154,23 +154,7 @@ impl Play<'_> {
                 updater
             }
         };
-        match order {
-            UpdaterOrder::CoversEverything => updater.cover(None),
-            UpdaterOrder::Covers(fields) => {
-                let fields = fields.iter().map(|(object, name)| {
-                    let name = name.clone().into();
-                    match object {
-                        UpdatedObject::Machine => Covered::Machine(name),
-                        UpdatedObject::Infrastructure => Covered::Infrastructure(name),
-                        UpdatedObject::Bootstrap => Covered::Bootstrap(name),
-                    }
-                });
-                updater.cover(Some(fields.collect()));
-            }
-            UpdaterOrder::Takes(time) => updater.take(*time),
-            UpdaterOrder::Fails(message) => updater.fail(Some(message)),
-            UpdaterOrder::Recovers => updater.fail(None),
-        }
+        obey(&updater, order);
         Ok(())
     }
 
@@ -255,6 +239,27 @@ impl Play<'_> {
         };
         self.world.patch::<DevCluster>(&key(&reference.name), patch_for(fate)).await?;
         Ok(())
+    }
+}
+
+/// Lets an extension that updates machines do as it is told from now on.
+pub(crate) fn obey(updater: &SimulatedUpdater, order: &UpdaterOrder) {
+    match order {
+        UpdaterOrder::CoversEverything => updater.cover(None),
+        UpdaterOrder::Covers(fields) => {
+            let fields = fields.iter().map(|(object, name)| {
+                let name = name.clone().into();
+                match object {
+                    UpdatedObject::Machine => Covered::Machine(name),
+                    UpdatedObject::Infrastructure => Covered::Infrastructure(name),
+                    UpdatedObject::Bootstrap => Covered::Bootstrap(name),
+                }
+            });
+            updater.cover(Some(fields.collect()));
+        }
+        UpdaterOrder::Takes(time) => updater.take(*time),
+        UpdaterOrder::Fails(message) => updater.fail(Some(message)),
+        UpdaterOrder::Recovers => updater.fail(None),
     }
 }
 

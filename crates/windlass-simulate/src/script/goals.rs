@@ -115,7 +115,7 @@ fn part_is_at(world: &World, part: &Part, version: &str) -> bool {
                 && pool.labels().get(CLUSTER_NAME_LABEL) == Some(&part.cluster)
         })
     {
-        return pool.status.ready_replicas == pool.spec.replicas
+        return pool.status.ready_replicas == pool.replicas()
             && !pool.status.versions.is_empty()
             && pool.status.versions.iter().all(|running| running.version == version);
     }

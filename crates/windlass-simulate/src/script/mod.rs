@@ -24,6 +24,7 @@ mod verbs;
 mod view;
 mod words;
 
+pub(crate) use change::obey;
 pub use happenings::{Happening, Repeated, answer};
 pub use parse::{ParseError, Script};
 pub(crate) use play::Play;

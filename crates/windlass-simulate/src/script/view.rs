@@ -163,7 +163,7 @@ fn pool_row(pool: &MachinePool) -> MachineRow {
         .iter()
         .map(|found| format!("{} x {}", found.replicas.unwrap_or_default(), found.version));
     let (ready, wanted) =
-        (pool.status.ready_replicas.unwrap_or_default(), pool.spec.replicas.unwrap_or_default());
+        (pool.status.ready_replicas.unwrap_or_default(), pool.replicas().unwrap_or_default());
     MachineRow {
         name: pool.name_any(),
         cluster: label(CLUSTER_NAME_LABEL),

@@ -1,10 +1,12 @@
 //! A whole upgrade in virtual time: machine by machine, hook by hook.
 
 mod observe;
+mod preview;
 mod report;
 mod request;
 mod stand_ins;
 mod steering;
+mod what_if;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,22 +18,26 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachinePool};
 use windlass_api::conditions::TOPOLOGY_RECONCILED;
-use windlass_api::names::{CLUSTER_NAME_LABEL, PENDING_HOOKS_ANNOTATION};
+use windlass_api::names::{CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, PENDING_HOOKS_ANNOTATION};
 use windlass_api::runtime::DISCOVERED_CONDITION;
 use windlass_engine::topology::{Entry, WorkerKind};
 use windlass_runtime::ObjectKey;
 use windlass_version::Version;
 
 use crate::extension::SimulatedExtension;
+use crate::snapshot::NotRebuilt;
 use crate::world::{World, WorldError, WorldOptions};
 use observe::Journal;
+pub use preview::{PreviewOptions, live_of, preview_upgrade, simulate_preview};
 pub use report::{
-    ApprovalRecord, MachineCounts, MachineRecord, OperationRecord, RetargetRecord, StopRecord, UpgradeReport,
+    ApprovalRecord, LanePoint, LaneRecord, MachineCounts, MachineRecord, OperationRecord, RetargetRecord,
+    SkewRecord, StopRecord, UpgradeReport,
 };
 pub use request::{UpgradeRequest, simulate_upgrade};
 pub use stand_ins::{Prepared, prepare};
 use steering::Steered;
 pub use steering::{Moment, NotARetarget, Retarget, UpgradeSteering};
+pub use what_if::{Failing, Fate, NoSuchPart, NotAFailure, WhatIf};
 
 /// How an upgrade is simulated.
 #[derive(Clone)]
@@ -72,12 +78,28 @@ pub enum UpgradeError {
     /// The version was not accepted, or there is no way to it.
     #[error("the upgrade was refused: {0}")]
     Refused(Box<WorldError>),
+    /// The version is below the one that the cluster is created with.
+    #[error(
+        "the upgrade was refused: {target} is below {start}, the version of the Cluster, and versions do not go back"
+    )]
+    Below {
+        /// The version that was asked for.
+        target: Version,
+        /// The version of the Cluster.
+        start: Version,
+    },
     /// The upgrade did not end.
     #[error("the upgrade did not end: {0}")]
     Upgrade(Box<WorldError>),
     /// There is no runtime to simulate in.
     #[error("cannot start: {0}")]
     Runtime(String),
+    /// A snapshot cannot be simulated.
+    #[error("{0}")]
+    Snapshot(#[from] NotRebuilt),
+    /// What is assumed is about something that is not there.
+    #[error("{0}")]
+    Part(#[from] NoSuchPart),
     /// The world did not begin.
     #[error(transparent)]
     World(Box<WorldError>),
@@ -110,6 +132,9 @@ pub fn upgrade<'a>(
 async fn upgraded(manifests: &[Value], options: &UpgradeOptions) -> Result<UpgradeReport, UpgradeError> {
     let target = Version::parse(&options.to).map_err(UpgradeError::Target)?;
     let prepared = prepare(manifests, options.extension.is_live()).map_err(UpgradeError::Manifests)?;
+    if target.precedence(&prepared.version).is_lt() {
+        return Err(UpgradeError::Below { target, start: prepared.version });
+    }
     let world_options =
         WorldOptions { start: beginning(), ..WorldOptions::extended_by(options.seed, &options.extension) };
     let mut world =
@@ -135,18 +160,31 @@ async fn upgraded(manifests: &[Value], options: &UpgradeOptions) -> Result<Upgra
         .run_until("the cluster is created", options.limit, |world| is_at(world, &key, &start))
         .await
         .map_err(created)?;
+    upgrade_world(&mut world, &key, options, prepared.warnings).await
+}
 
-    let journal = Journal::begin(&world, &key);
+/// Upgrades a cluster of a world from where it is, in mid-upgrade too, and reports what happens from then on.
+///
+/// # Errors
+///
+/// When the target is refused or there is no way to it, or when the upgrade does not end.
+pub async fn upgrade_world(
+    world: &mut World,
+    cluster: &ObjectKey,
+    options: &UpgradeOptions,
+    warnings: Vec<String>,
+) -> Result<UpgradeReport, UpgradeError> {
+    let target = Version::parse(&options.to).map_err(UpgradeError::Target)?;
+    let journal = Journal::begin(world, cluster);
     world.observe(journal.clone());
     options.extension.begin();
     let begun = Instant::now();
     let patch = json!({"spec": {"topology": {"version": target.to_string()}}});
     let refused = |error: WorldError| UpgradeError::Refused(Box::new(error));
-    world.patch::<Cluster>(&key, patch).await.map_err(refused)?;
-    let steered =
-        Steered { world: &mut world, cluster: &key, journal: &journal, target, begun, limit: options.limit };
+    world.patch::<Cluster>(cluster, patch).await.map_err(refused)?;
+    let steered = Steered { world, cluster, journal: &journal, target, begun, limit: options.limit };
     let course = steered.run(&options.steering).await?;
-    Ok(journal.report(options.extension.calls(), begun.elapsed(), prepared.warnings, course))
+    Ok(journal.report(options.extension.calls(), begun.elapsed(), warnings, course))
 }
 
 /// Waits until all extensions said what they can do. One that cannot be called would hold everything for days.
@@ -162,7 +200,21 @@ async fn discovered(world: &mut World, extensions: &[Value]) -> Result<(), Upgra
             .run_until(&goal, DISCOVERY_LIMIT, |world| found(world).is_some())
             .await
             .map_err(|error| UpgradeError::Create(Box::new(error)))?;
-        if let Some(condition) = found(world).filter(|condition| condition["status"] != "True") {
+    }
+    check_discovered(world, extensions)
+}
+
+/// Whether all extensions said what they can do.
+fn check_discovered<'a>(
+    world: &World,
+    extensions: impl IntoIterator<Item = &'a Value>,
+) -> Result<(), UpgradeError> {
+    for extension in extensions {
+        let name = extension["metadata"]["name"].as_str().unwrap_or_default();
+        let config = world.extension_config(name);
+        let condition =
+            config.and_then(|config| config.condition(DISCOVERED_CONDITION).map(|found| json!(found)));
+        if let Some(condition) = condition.filter(|condition| condition["status"] != "True") {
             let reason = condition["message"].as_str().unwrap_or_default().to_owned();
             return Err(UpgradeError::Extension { name: name.to_owned(), reason });
         }
@@ -201,8 +253,19 @@ pub fn is_at(world: &World, key: &ObjectKey, version: &Version) -> bool {
         entry.and_then(|entry| pins.get(&(kind, entry.as_str()))).unwrap_or(&text).clone()
     };
     let mine = |labels: &BTreeMap<String, String>| labels.get(CLUSTER_NAME_LABEL) == Some(&key.name);
-    let machines: Vec<Machine> =
-        world.list::<Machine>().into_iter().filter(|machine| mine(machine.labels())).collect();
+    // A live cluster may have machines besides, which no topology made.
+    let of_topology = |kind: WorkerKind, labels: &BTreeMap<String, String>| {
+        mine(labels) && labels.contains_key(kind.entry_label())
+    };
+    let machines: Vec<Machine> = world
+        .list::<Machine>()
+        .into_iter()
+        .filter(|machine| {
+            let labels = machine.labels();
+            of_topology(WorkerKind::MachineDeployment, labels)
+                || mine(labels) && labels.contains_key(CONTROL_PLANE_LABEL)
+        })
+        .collect();
     let available = |machine: &Machine| {
         machine.metadata.deletion_timestamp.is_none()
             && machine.spec.version == wanted(WorkerKind::MachineDeployment, machine.labels())
@@ -212,16 +275,22 @@ pub fn is_at(world: &World, key: &ObjectKey, version: &Version) -> bool {
                 .iter()
                 .any(|found| found.type_ == "Available" && found.status == "True")
     };
-    let deployments: Vec<MachineDeployment> =
-        world.list::<MachineDeployment>().into_iter().filter(|group| mine(group.labels())).collect();
-    let workers_wanted: i32 = deployments.iter().filter_map(|group| group.spec.replicas).sum();
+    let deployments: Vec<MachineDeployment> = world
+        .list()
+        .into_iter()
+        .filter(|group: &MachineDeployment| of_topology(WorkerKind::MachineDeployment, group.labels()))
+        .collect();
+    let workers_wanted: i32 = deployments.iter().filter_map(MachineDeployment::replicas).sum();
     let control_plane_wanted = topology.control_plane.replicas.unwrap_or(1);
-    let pools: Vec<MachinePool> =
-        world.list::<MachinePool>().into_iter().filter(|pool| mine(pool.labels())).collect();
+    let pools: Vec<MachinePool> = world
+        .list()
+        .into_iter()
+        .filter(|pool: &MachinePool| of_topology(WorkerKind::MachinePool, pool.labels()))
+        .collect();
     let pools_done = pools.iter().all(|pool| {
         let text = wanted(WorkerKind::MachinePool, pool.labels());
         pool.spec.template.spec.version == text
-            && pool.status.ready_replicas == pool.spec.replicas
+            && pool.status.ready_replicas == pool.replicas()
             && pool.status.versions.iter().all(|running| running.version == text)
     });
     let has_version = |group: &MachineDeployment| {

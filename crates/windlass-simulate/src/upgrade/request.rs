@@ -9,7 +9,7 @@ use super::{UpgradeError, UpgradeOptions, UpgradeReport, UpgradeSteering, upgrad
 use crate::extension::SimulatedExtension;
 
 /// How much virtual time is given. Machines in memory take seconds, those of users minutes.
-const LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(super) const LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// What to simulate.
 #[derive(Debug, Clone, PartialEq)]

@@ -57,7 +57,7 @@ pub fn prepare(manifests: &[Value], is_live: bool) -> Result<Prepared, String> {
         namespaces.insert(text(&object["metadata"]["namespace"]));
         objects.push(object);
     }
-    find_references(cluster, &objects)?;
+    find_references(cluster, &objects, is_live)?;
     namespaces.insert(key.namespace.clone());
     let mut all: Vec<Value> = namespaces
         .iter()
@@ -70,7 +70,7 @@ pub fn prepare(manifests: &[Value], is_live: bool) -> Result<Prepared, String> {
 }
 
 /// Whether what a topology is made from is there: its class, and the templates of that.
-fn find_references(cluster: &Value, objects: &[Value]) -> Result<(), String> {
+fn find_references(cluster: &Value, objects: &[Value], is_live: bool) -> Result<(), String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let namespace_of = |object: &Value| match text(&object["metadata"]["namespace"]).as_str() {
         "" => "default".to_owned(),
@@ -103,6 +103,53 @@ fn find_references(cluster: &Value, objects: &[Value]) -> Result<(), String> {
             && find(kind, &namespace, of).is_none()
         {
             return missing(kind, of, format!("ClusterClass {name}"));
+        }
+    }
+    let plane = &spec["controlPlane"]["templateRef"];
+    if plane["kind"].as_str().is_some_and(|kind| kind != "KubeadmControlPlaneTemplate") {
+        return Err(format!(
+            "the control plane of ClusterClass {name} is a {}, and only a KubeadmControlPlaneTemplate can be simulated",
+            text(&plane["kind"])
+        ));
+    }
+    for workers in ["machineDeployments", "machinePools"] {
+        let names = |groups: &Value| -> Vec<String> {
+            groups.as_array().into_iter().flatten().map(|group| text(&group["class"])).collect()
+        };
+        let known = names(&spec["workers"][workers]);
+        let used = names(&cluster["spec"]["topology"]["workers"][workers]);
+        if let Some(unknown) = used.into_iter().find(|class| !known.contains(class)) {
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let (topology, class) =
+                (format!("spec.topology.workers.{workers}"), format!("ClusterClass {name} has {known}"));
+            return Err(format!("{topology}: there is no class {unknown:?}, {class}"));
+        }
+    }
+    if is_live {
+        find_extensions(spec, name, objects)?;
+    }
+    Ok(())
+}
+
+/// Whether the extensions that a class names are there; a handler is called `<handler>.<ExtensionConfig>`.
+fn find_extensions(class: &Value, name: &str, objects: &[Value]) -> Result<(), String> {
+    let mut handlers = vec![&class["upgrade"]["external"]["generateUpgradePlanExtension"]];
+    for patch in class["patches"].as_array().into_iter().flatten() {
+        let external = &patch["external"];
+        handlers.extend(
+            ["generatePatchesExtension", "validateTopologyExtension", "discoverVariablesExtension"]
+                .map(|field| &external[field]),
+        );
+    }
+    for handler in handlers.into_iter().filter_map(Value::as_str).filter(|handler| !handler.is_empty()) {
+        let config = handler.rsplit('.').next().unwrap_or_default();
+        let is_there = objects
+            .iter()
+            .any(|object| object["kind"] == "ExtensionConfig" && object["metadata"]["name"] == config);
+        if !is_there {
+            return Err(format!(
+                "ExtensionConfig {config}, which ClusterClass {name} refers to by handler {handler}, is not in the manifests"
+            ));
         }
     }
     Ok(())
@@ -302,6 +349,42 @@ mod tests {
             "KubeadmConfigTemplate default/b, which ClusterClass k refers to, is not in the manifests"
         );
         assert!(prepare(&[cluster, class, template], false).is_ok());
+    }
+
+    #[test]
+    fn what_a_class_does_not_have_and_cannot_have_is_refused_at_once() {
+        let cluster = |workers: Value| {
+            json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "metadata": {"name": "c"},
+            "spec": {"topology": {"classRef": {"name": "k"}, "version": "v1.30.0", "workers": workers}}})
+        };
+        let class = |spec: Value| {
+            json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass", "metadata": {"name": "k"},
+            "spec": spec})
+        };
+        let refused =
+            |cluster: Value, class: Value, is_live| prepare(&[cluster, class], is_live).unwrap_err();
+        let workers = json!({"machineDeployments": [{"class": "large", "name": "a"}]});
+        let small = json!({"workers": {"machineDeployments": [{"class": "small"}]}});
+        assert_eq!(
+            refused(cluster(workers.clone()), class(small), false),
+            "spec.topology.workers.machineDeployments: there is no class \"large\", ClusterClass k has small"
+        );
+        let large = json!({"workers": {"machineDeployments": [{"class": "large"}]}});
+        assert!(prepare(&[cluster(workers), class(large)], false).is_ok());
+
+        let patched = json!({"patches": [{"name": "x", "external": {"generatePatchesExtension": "g.mine"}}]});
+        assert_eq!(
+            refused(cluster(json!({})), class(patched.clone()), true),
+            "ExtensionConfig mine, which ClusterClass k refers to by handler g.mine, is not in the manifests"
+        );
+        assert!(prepare(&[cluster(json!({})), class(patched)], false).is_ok(), "it is not called");
+
+        let other = json!({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "OtherControlPlaneTemplate",
+            "metadata": {"name": "t"}, "spec": {}});
+        let reference = json!({"controlPlane": {"templateRef": {"kind": "OtherControlPlaneTemplate", "name": "t",
+            "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2"}}});
+        let refused = prepare(&[cluster(json!({})), class(reference), other], false).unwrap_err();
+        assert!(refused.ends_with("only a KubeadmControlPlaneTemplate can be simulated"), "{refused}");
     }
 
     #[test]

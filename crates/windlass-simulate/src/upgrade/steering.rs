@@ -17,7 +17,10 @@ use windlass_version::Version;
 use super::observe::Journal;
 use super::report::{ApprovalRecord, RetargetRecord, StopRecord};
 use super::{UpgradeError, is_at, without_path};
-use crate::world::{World, WorldError};
+use crate::world::{NotReached, World, WorldError};
+
+/// The reason of a stop that nobody asked for.
+const STALLED: &str = "Stalled";
 
 /// What a person does while an upgrade runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,6 +121,8 @@ enum Event {
     Waits(Wait),
     /// It is time for the next target.
     Moment,
+    /// Nothing lets it go on in the time it has.
+    Stalled(NotReached),
 }
 
 impl Steered<'_> {
@@ -130,6 +135,14 @@ impl Steered<'_> {
         loop {
             match self.event(next, &approved).await? {
                 Event::Done => break,
+                Event::Stalled(not_reached) => {
+                    course.stopped = Some(StopRecord {
+                        at_seconds: self.journal.last_seconds(),
+                        reason: STALLED.to_owned(),
+                        waits_for: not_reached.waiting_on.join("\n"),
+                    });
+                    break;
+                }
                 Event::NoPath(reason) => {
                     let what = format!("upgrade to {}", self.target);
                     return Err(UpgradeError::Refused(Box::new(WorldError::Refused { what, reason })));
@@ -213,6 +226,7 @@ impl Steered<'_> {
                     sleep_until(*begun + *time).await;
                     Ok(Event::Moment)
                 }
+                (WorldError::NotReached(not_reached), None) => Ok(Event::Stalled(not_reached)),
                 (error, _) => Err(UpgradeError::Upgrade(Box::new(error))),
             },
             (None, Ok(())) => Ok(Event::Done),

@@ -42,11 +42,13 @@ impl End {
         let mut groups = BTreeMap::new();
         for group in world.list::<MachineDeployment>() {
             let name = group.labels().get(TOPOLOGY_DEPLOYMENT_NAME_LABEL).cloned().unwrap_or_default();
-            groups.insert(name, (group.spec.template.spec.version, group.spec.replicas));
+            let replicas = group.replicas();
+            groups.insert(name, (group.spec.template.spec.version, replicas));
         }
         for pool in world.list::<MachinePool>() {
             let name = pool.labels().get(TOPOLOGY_POOL_NAME_LABEL).cloned().unwrap_or_default();
-            groups.insert(name, (pool.spec.template.spec.version, pool.spec.replicas));
+            let replicas = pool.replicas();
+            groups.insert(name, (pool.spec.template.spec.version, replicas));
         }
         let parts = BTreeMap::from([
             ("DevMachine", world.list::<DevMachine>().len()),

@@ -9,6 +9,7 @@ mod draw;
 mod end;
 mod hooks;
 mod minimise;
+mod preview;
 mod run;
 mod search;
 
@@ -16,5 +17,6 @@ pub use draw::{Line, Role, Tale};
 pub use end::End;
 pub use hooks::{Hooks, pair_hooks};
 pub use minimise::minimise;
+pub use preview::{Foretold, Taken, difference, foretell, foretold, happen, untimed};
 pub use run::{Finding, live, same_end};
 pub use search::{Found, Search};

@@ -5,6 +5,7 @@ use serde_json::json;
 use windlass_api::cluster::{Cluster, Machine};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::infrastructure::DevCluster;
+use windlass_api::names::PENDING_HOOKS_ANNOTATION;
 use windlass_controllers::admission::{LookUp, ObjectLookUp};
 use windlass_engine::steer::{Change, Verb};
 use windlass_inmemory::knobs::MISSING_IMAGES_ANNOTATION;
@@ -60,6 +61,12 @@ async fn a_step_that_no_machine_came_up_with_is_given_up() {
     assert!(refused.contains("v1.31.1 or newer is accepted"), "{refused}");
     let kept: Vec<String> = old(&chains.world);
     abort(&chains, "v1.30.0").await;
+    let is_told = |world: &World| {
+        !world.get::<Cluster>(&key("c1")).unwrap().annotations().contains_key(PENDING_HOOKS_ANNOTATION)
+    };
+    chains.until("AfterClusterUpgrade has passed", is_told).await;
+    let left = chains.world.list::<Machine>();
+    assert!(left.iter().all(|machine| machine.spec.version == "v1.30.0"), "told before the machine was gone");
     chains.until_at("c1", "v1.30.0").await.unwrap();
     assert_eq!(old(&chains.world), kept, "machines that run are left alone");
     let story = chains.story("c1");

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
+mod burst;
+mod cluster;
 mod https;
 mod lifecycle;
 mod pace;

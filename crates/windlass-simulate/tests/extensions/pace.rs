@@ -1,18 +1,13 @@
 //! When hooks are called again: evenly after failures, as asked for while they hold something, and at once after an edit.
 
-use std::time::Duration;
-
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
-use windlass_api::cluster::{Cluster, Machine};
+use windlass_api::cluster::Cluster;
 use windlass_api::hooks::Hook;
 use windlass_api::runtime::ExtensionConfig;
-use windlass_engine::condition;
-use windlass_simulate::{
-    HookRecord, SimulatedExtension, TopologyManifests, World, WorldError, WorldOptions, key,
-};
+use windlass_simulate::{HookRecord, SimulatedExtension, TopologyManifests, World, WorldOptions, key};
 
-const LONG: Duration = Duration::from_secs(24 * 3600);
+use crate::cluster::{LONG, is_reconciled, pass, told, upgrade_to};
 
 async fn world(extension: &SimulatedExtension) -> World {
     let mut world = World::begin(WorldOptions::extended_by(1, extension)).await.unwrap();
@@ -22,32 +17,6 @@ async fn world(extension: &SimulatedExtension) -> World {
     world.run_until("the cluster is ready", LONG, is_reconciled).await.unwrap();
     extension.begin();
     world
-}
-
-/// Whether the topology and all of its machines are as they should be.
-fn is_reconciled(world: &World) -> bool {
-    let machines = world.list::<Machine>();
-    let ready = |machine: &Machine| condition::is_true(&machine.status.conditions, "Ready");
-    !machines.is_empty()
-        && machines.iter().all(ready)
-        && world
-            .get::<Cluster>(&key("c1"))
-            .is_some_and(|cluster| condition::is_true(&cluster.status.conditions, "TopologyReconciled"))
-}
-
-fn told(world: &World) -> String {
-    let conditions = world.get::<Cluster>(&key("c1")).unwrap().status.conditions;
-    condition::find(&conditions, "TopologyReconciled").unwrap().message.clone()
-}
-
-async fn upgrade(world: &World) {
-    let version = json!({"spec": {"topology": {"version": "v1.31.0"}}});
-    world.patch::<Cluster>(&key("c1"), version).await.unwrap();
-}
-
-async fn pass(world: &mut World, seconds: u64) {
-    let error = world.run_until("never", Duration::from_secs(seconds), |_| false).await.unwrap_err();
-    assert!(matches!(error, WorldError::NotReached(_)), "{error}");
 }
 
 /// When a hook was called, in seconds after the first time.
@@ -68,7 +37,7 @@ async fn a_hook_that_fails_is_called_at_growing_intervals() {
         let extension = SimulatedExtension::new();
         let mut world = world(&extension).await;
         extension.fail(hook, Some("the disk is full"));
-        upgrade(&world).await;
+        upgrade_to(&world, "v1.31.0").await;
         let fails = |world: &World| told(world).contains("the disk is full");
         world.run_until("it fails", LONG, fails).await.unwrap();
         pass(&mut world, 250).await;
@@ -101,7 +70,7 @@ async fn no_hook_holds_a_cluster_for_longer_than_an_hour_without_being_asked_aga
     let extension = SimulatedExtension::new();
     let mut world = world(&extension).await;
     extension.block(Hook::BeforeClusterUpgrade, u32::MAX, 2_147_483_647, "never");
-    upgrade(&world).await;
+    upgrade_to(&world, "v1.31.0").await;
     pass(&mut world, 2 * 3600 + 60).await;
     assert_eq!(times(&extension, Hook::BeforeClusterUpgrade), [0, 3600, 7200]);
     let expected = "BeforeClusterUpgrade (beforeclusterupgrade.simulation): never; \
@@ -146,7 +115,7 @@ async fn an_edit_asks_a_hook_again_at_once_that_holds_or_fails() {
         } else {
             extension.block(hook, u32::MAX, 3000, "not yet");
         }
-        upgrade(&world).await;
+        upgrade_to(&world, "v1.31.0").await;
         // A failing hook is at its slowest by then, and everything that controllers write is written.
         pass(&mut world, 130).await;
         for which in 0..4 {
@@ -171,7 +140,7 @@ async fn what_controllers_write_asks_no_hook_again() {
     let extension = SimulatedExtension::new();
     let mut world = world(&extension).await;
     extension.block(Hook::AfterControlPlaneUpgrade, u32::MAX, 3000, "not yet");
-    upgrade(&world).await;
+    upgrade_to(&world, "v1.31.0").await;
     let holds = |world: &World| told(world).contains("AfterControlPlaneUpgrade");
     world.run_until("it holds", LONG, holds).await.unwrap();
     let clusters: Api<Cluster> = Api::namespaced(world.client().clone(), "default");

@@ -1,12 +1,10 @@
 //! Plans of an extension: asked for anew before every step, and at a pace otherwise.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_api::cluster::{Cluster, ClusterClass, Machine};
+use windlass_api::cluster::ClusterClass;
 use windlass_api::control_plane::KubeadmControlPlane;
-use windlass_engine::condition;
 use windlass_extension::hooks::{
     BeforeControlPlaneUpgrade, BeforeControlPlaneUpgradeRequest, BeforeControlPlaneUpgradeResponse,
     GenerateUpgradePlan, GenerateUpgradePlanRequest, GenerateUpgradePlanResponse, HookResponse,
@@ -14,11 +12,10 @@ use windlass_extension::hooks::{
 };
 use windlass_extension::{Context, Extension};
 use windlass_hooks::transport::InProcess;
-use windlass_simulate::{TopologyManifests, World, WorldError, key};
+use windlass_simulate::{TopologyManifests, World, key};
 
+use crate::cluster::{LONG, is_reconciled, pass, told, upgrade_to};
 use crate::recorder::{config, options};
-
-const LONG: Duration = Duration::from_secs(24 * 3600);
 
 /// An extension that plans as it is told, and holds the control plane until it is told otherwise.
 #[derive(Clone, Default)]
@@ -88,34 +85,8 @@ async fn world(planner: &Planner) -> World {
     world
 }
 
-/// Whether the topology and all of its machines are as they should be.
-fn is_reconciled(world: &World) -> bool {
-    let machines = world.list::<Machine>();
-    let ready = |machine: &Machine| condition::is_true(&machine.status.conditions, "Ready");
-    !machines.is_empty()
-        && machines.iter().all(ready)
-        && world
-            .get::<Cluster>(&key("c1"))
-            .is_some_and(|cluster| condition::is_true(&cluster.status.conditions, "TopologyReconciled"))
-}
-
-fn told(world: &World) -> String {
-    let conditions = world.get::<Cluster>(&key("c1")).unwrap().status.conditions;
-    condition::find(&conditions, "TopologyReconciled").unwrap().message.clone()
-}
-
 fn control_plane(world: &World) -> Value {
     json!(world.list::<KubeadmControlPlane>().pop().unwrap())["spec"]["version"].clone()
-}
-
-async fn upgrade(world: &World) {
-    let version = json!({"spec": {"topology": {"version": "v1.32.0"}}});
-    world.patch::<Cluster>(&key("c1"), version).await.unwrap();
-}
-
-async fn pass(world: &mut World, seconds: u64) {
-    let error = world.run_until("never", Duration::from_secs(seconds), |_| false).await.unwrap_err();
-    assert!(matches!(error, WorldError::NotReached(_)), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +95,7 @@ async fn a_plan_that_changes_while_a_hook_holds_is_followed_once_the_hook_passes
     *planner.through.lock().unwrap() = "v1.31.0".to_owned();
     *planner.holds.lock().unwrap() = Some(20);
     let mut world = world(&planner).await;
-    upgrade(&world).await;
+    upgrade_to(&world, "v1.32.0").await;
     world.run_until("it holds", LONG, |world| told(world).contains("a backup runs")).await.unwrap();
     // The hook is asked next when the plan that was remembered is 20 s old.
     *planner.through.lock().unwrap() = "v1.31.2".to_owned();
@@ -143,7 +114,7 @@ async fn every_step_begins_with_a_plan_that_was_asked_for_from_where_it_begins()
     let planner = Planner::default();
     *planner.through.lock().unwrap() = "v1.31.0".to_owned();
     let mut world = world(&planner).await;
-    upgrade(&world).await;
+    upgrade_to(&world, "v1.32.0").await;
     world.run_until("the upgrade is done", LONG, is_reconciled).await.unwrap();
     let planned = planner.planned.lock().unwrap().clone();
     for from in ["v1.30.0", "v1.31.0", "v1.32.0"] {
@@ -157,7 +128,7 @@ async fn a_cluster_in_a_long_wait_asks_for_its_plan_once_a_minute_at_most() {
     *planner.through.lock().unwrap() = "v1.31.0".to_owned();
     *planner.holds.lock().unwrap() = Some(5);
     let mut world = world(&planner).await;
-    upgrade(&world).await;
+    upgrade_to(&world, "v1.32.0").await;
     world.run_until("it holds", LONG, |world| told(world).contains("a backup runs")).await.unwrap();
     let before = planner.plans();
     pass(&mut world, 1800).await;
@@ -172,7 +143,7 @@ async fn a_plan_that_goes_back_is_refused_with_the_rule_that_it_breaks() {
     *planner.through.lock().unwrap() = "v1.31.5".to_owned();
     let mut world = world(&planner).await;
     *planner.through.lock().unwrap() = "v1.32.1".to_owned();
-    upgrade(&world).await;
+    upgrade_to(&world, "v1.32.0").await;
     let refused = |world: &World| told(world).contains("must be greater");
     world.run_until("it is refused", LONG, refused).await.unwrap();
     let message = told(&world);

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+use windlass_controllers::extension_config::ClusterNamespaces;
 use windlass_extension::hooks::{
     AfterClusterUpgrade, AfterClusterUpgradeRequest, AfterClusterUpgradeResponse,
     AfterControlPlaneInitialized, AfterControlPlaneInitializedRequest, AfterControlPlaneInitializedResponse,
@@ -108,7 +109,8 @@ pub(crate) fn options(seed: u64, transport: &InProcess) -> WorldOptions {
     let setup = move |start: &Start<'_>| {
         let mut slot = start.provider.lock().unwrap();
         let provider = slot.get_or_insert_with(|| Provider::new(start.clock.clone(), start.seed));
-        let hooks = HookClient::builder(boxed(transport.clone())).build();
+        let namespaces = ClusterNamespaces::new(start.client.clone());
+        let hooks = HookClient::builder(boxed(transport.clone())).namespaces(namespaces).build();
         let plane = Plane {
             client: start.client.clone(),
             hooks,

@@ -2,27 +2,24 @@
 //! needs.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::Request;
 use serde_json::{Value, json};
 use tower::{ServiceExt, service_fn};
-use windlass_api::cluster::{Cluster, ClusterClass, Machine};
+use windlass_api::cluster::{Cluster, ClusterClass};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::hooks::{Hook, HookTag};
-use windlass_engine::condition;
 use windlass_hooks::transport::{InProcess, boxed};
 use windlass_simulate::{
     ClusterManifests, Reply, SimulatedExternalUpdater, SimulatedUpdater, Startup, WorkerGroup, World,
     is_complete, key,
 };
 
+use crate::cluster::{LONG, is_reconciled};
 use crate::patches::{Patcher, manifests};
 use crate::plans::Planner;
 use crate::recorder::{Log, config, options, recorder};
-
-const LONG: Duration = Duration::from_secs(24 * 3600);
 
 /// Every request as it is sent: the hook and the body.
 type Wire = Arc<Mutex<Vec<(Hook, Value)>>>;
@@ -70,17 +67,6 @@ fn check(wire: &Wire, hooks: &[Hook]) {
             }
         }
     }
-}
-
-/// Whether the topology and all of its machines are as they should be.
-fn is_reconciled(world: &World) -> bool {
-    let machines = world.list::<Machine>();
-    let ready = |machine: &Machine| condition::is_true(&machine.status.conditions, "Ready");
-    !machines.is_empty()
-        && machines.iter().all(ready)
-        && world
-            .get::<Cluster>(&key("c1"))
-            .is_some_and(|cluster| condition::is_true(&cluster.status.conditions, "TopologyReconciled"))
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,13 +2,11 @@
 
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
-use serde_json::json;
 use tracing_subscriber::fmt::MakeWriter;
 use windlass_api::cluster::{Cluster, Machine};
 use windlass_controllers::describe::describe_cluster;
@@ -17,11 +15,10 @@ use windlass_engine::waiting::Wait;
 use windlass_hooks::Metrics;
 use windlass_hooks::transport::InProcess;
 use windlass_manager::PlaneMetrics;
-use windlass_simulate::{TopologyManifests, World, WorldError, key};
+use windlass_simulate::{TopologyManifests, World, key};
 
+use crate::cluster::{LONG, pass, upgrade_to};
 use crate::recorder::{Log, config, options, recorder};
-
-const LONG: Duration = Duration::from_secs(24 * 3600);
 
 async fn world(log: &Log) -> World {
     let transport = InProcess::new();
@@ -37,16 +34,6 @@ async fn world(log: &Log) -> World {
     };
     world.run_until("the cluster is ready", LONG, is_ready).await.unwrap();
     world
-}
-
-async fn upgrade(world: &World) {
-    let version = json!({"spec": {"topology": {"version": "v1.31.0"}}});
-    world.patch::<Cluster>(&key("c1"), version).await.unwrap();
-}
-
-async fn pass(world: &mut World, seconds: u64) {
-    let error = world.run_until("never", Duration::from_secs(seconds), |_| false).await.unwrap_err();
-    assert!(matches!(error, WorldError::NotReached(_)), "{error}");
 }
 
 fn cluster(world: &World) -> Cluster {
@@ -76,7 +63,7 @@ async fn a_wait_lasts_over_retries_and_restarts_and_ends_when_another_begins() {
     log.wait("BeforeClusterUpgrade", 5, 600, "not before noon");
     log.wait("BeforeControlPlaneUpgrade", 1, 600, "a backup runs");
     let mut world = world(&log).await;
-    upgrade(&world).await;
+    upgrade_to(&world, "v1.31.0").await;
     let first = until_waiting_for(&mut world, "BeforeClusterUpgrade").await;
     assert_eq!(first.what, "BeforeClusterUpgrade (upgrade.recorder): not before noon; asked again after 10m");
     assert_eq!(
@@ -146,7 +133,7 @@ async fn the_condition_the_event_the_log_the_description_and_the_metric_say_the_
     let log = Log::default();
     log.wait("BeforeClusterUpgrade", u32::MAX, 600, "the release party is at four");
     let mut world = world(&log).await;
-    upgrade(&world).await;
+    upgrade_to(&world, "v1.31.0").await;
     let wait = until_waiting_for(&mut world, "BeforeClusterUpgrade").await;
     pass(&mut world, 60).await;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use windlass_api::cluster::Machine;
+use windlass_engine::machine_set::is_updating;
 use windlass_runtime::WriteFault;
 use windlass_simulate::{
     Amount, Covered, SimulatedExtension, SimulatedUpdater, WorkerGroup, World, is_complete,
@@ -65,13 +67,7 @@ async fn a_worker_is_never_lost_and_never_updated_twice() {
             })
             .await;
         let version = format!("v1.33.{round}");
-        let done = |world: &World| {
-            let machines = workers(world);
-            let at = |machine: &windlass_api::cluster::Machine| {
-                kubelet(machine) == version && !windlass_engine::machine_set::is_updating(machine)
-            };
-            machines.len() == 1 && machines.iter().all(at) && is_complete(world, "c-w")
-        };
+        let done = |world: &World| has_updated_its_worker(world, &version);
         let killed = interrupted(&mut scene, number, fault, done).await;
         assert_eq!(scene.worker_names(), before, "{fault:?} at write {number}: the same machine");
         let finished = usize::try_from(round).unwrap();
@@ -88,6 +84,13 @@ async fn a_worker_is_never_lost_and_never_updated_twice() {
     let bounds = scene.population.bounds();
     assert_eq!((bounds.created, bounds.deleted), (0, 0));
     assert!(round > 40, "an update has more than {round} places between writes");
+}
+
+/// Whether the only worker runs a version, and nothing is left to do for it.
+fn has_updated_its_worker(world: &World, version: &str) -> bool {
+    let machines = workers(world);
+    let at = |machine: &Machine| kubelet(machine) == version && !is_updating(machine);
+    machines.len() == 1 && machines.iter().all(at) && is_complete(world, "c-w")
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,13 +133,7 @@ async fn a_worker_that_is_drained_is_uncordoned_in_the_end() {
         let (number, fault) = place(round);
         scene.update_workers(round).await;
         let version = format!("v1.33.{round}");
-        let done = |world: &World| {
-            let machines = workers(world);
-            let at = |machine: &windlass_api::cluster::Machine| {
-                kubelet(machine) == version && !windlass_engine::machine_set::is_updating(machine)
-            };
-            machines.len() == 1 && machines.iter().all(at) && is_complete(world, "c-w")
-        };
+        let done = |world: &World| has_updated_its_worker(world, &version);
         let killed = interrupted(&mut scene, number, fault, done).await;
         assert_eq!(scene.worker_names(), before, "{fault:?} at write {number}: the same machine");
         assert_eq!(updater.finished(), usize::try_from(round).unwrap(), "{fault:?} at write {number}");

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
 mod empty;
+mod older_crds;
 mod templates;
 mod upstream;
 
@@ -46,25 +47,4 @@ pub(crate) fn stored(world: &World) -> BTreeMap<String, Value> {
 /// The same apart from what tells of it: Events.
 pub(crate) fn everything(world: &World) -> BTreeMap<String, Value> {
     stored(world).into_iter().filter(|(name, _)| !name.contains("/events ")).collect()
-}
-
-/// What is not as it was: objects that came or went, and those whose spec was written.
-pub(crate) fn touched(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>) -> Vec<String> {
-    let identity = |object: &Value| {
-        let metadata = &object["metadata"];
-        (metadata["uid"].clone(), metadata["generation"].clone(), metadata["deletionTimestamp"].clone())
-    };
-    let mut touched = Vec::new();
-    for name in before.keys().chain(after.keys().filter(|name| !before.contains_key(*name))) {
-        match (before.get(name), after.get(name)) {
-            (Some(_), None) => touched.push(format!("{name} is gone")),
-            (None, Some(_)) => touched.push(format!("{name} is new")),
-            (Some(before), Some(after)) if identity(before) != identity(after) => {
-                let (before, after) = (&before["spec"], &after["spec"]);
-                touched.push(format!("{name} was written: {before} -> {after}"));
-            }
-            _ => {}
-        }
-    }
-    touched
 }

@@ -12,8 +12,9 @@ use windlass_api::names::TOPOLOGY_DRY_RUN_ANNOTATION;
 use windlass_apiserver::{Admission, Denial, Review};
 use windlass_runtime::Kind;
 use windlass_simulate::{TopologyManifests, World, WorldOptions, key};
+use windlass_testkit::touched;
 
-use crate::{LONG, everything, is_settled, rest, touched};
+use crate::{LONG, everything, is_settled, rest};
 
 /// What upstream's bootstrap provider has since 1.11: it stores no defaults, and compares as if it did.
 struct OldDefaults;

@@ -4,17 +4,24 @@
 //! becomes what upstream would have applied, written here field by field. What Windlass leaves out of an intent that
 //! upstream has in it, or the other way round, changes the object when Windlass takes over.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::core::Request;
 use serde_json::{Map, Value, json};
+use windlass_api::cluster::{Cluster, MachineDeployment};
+use windlass_api::conditions::TOPOLOGY_RECONCILED;
 use windlass_apiserver::{Admission, Denial, Review};
+use windlass_engine::condition;
+use windlass_engine::topology::TAKE_OVER_ANNOTATION;
 use windlass_simulate::{TopologyManifests, World, WorldOptions, key};
+use windlass_testkit::touched;
 
-use crate::{LONG, everything, is_settled, rest, touched};
+use crate::{LONG, everything, is_settled, rest};
 
 /// Releases that write objects in different shapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +39,23 @@ impl Release {
         self == Self::V1_14
     }
 }
+
+/// The kinds of a Cluster that are taken over, besides its class and the templates of that.
+const KINDS: [&str; 13] = [
+    "Cluster",
+    "DevCluster",
+    "DevMachine",
+    "DevMachinePool",
+    "DevMachineTemplate",
+    "KubeadmConfig",
+    "KubeadmConfigTemplate",
+    "KubeadmControlPlane",
+    "Machine",
+    "MachineDeployment",
+    "MachineHealthCheck",
+    "MachinePool",
+    "MachineSet",
+];
 
 /// Finalizers that something took off an object that is not being deleted.
 #[derive(Default)]
@@ -60,7 +84,8 @@ impl Admission for LostFinalizers {
 }
 
 fn manifests() -> Vec<Value> {
-    let manifests = TopologyManifests::new("c1", "v1.33.0", 3).machine_deployment("a", 2);
+    let manifests =
+        TopologyManifests::new("c1", "v1.33.0", 3).machine_deployment("a", 2).machine_pool("p", 2);
     let mut objects = manifests.objects();
     let metadata = json!({"labels": {"team": "blue"}, "annotations": {"note": "mine"}});
     let checks = json!({"enabled": true, "checks": {"nodeStartupTimeoutSeconds": 900,
@@ -176,11 +201,12 @@ fn applied(object: &Value, release: Release) -> Vec<(&'static str, Value)> {
             annotations.remove("machinedeployment.clusters.x-k8s.io/revision");
             vec![("capi-topology", intent)]
         }
-        "KubeadmConfig" | "DevMachine" if release.has_metadata_managers() => {
+        // Those of a pool are made by the topology.
+        "KubeadmConfig" | "DevMachine" if !is_of_pool(object) && release.has_metadata_managers() => {
             let spec = copy(object, &["/metadata/ownerReferences", "/spec"]);
             vec![(owner.0, without_what_the_provider_sets(spec)), (owner.1, copy(object, &METADATA))]
         }
-        "KubeadmConfig" | "DevMachine" => {
+        "KubeadmConfig" | "DevMachine" if !is_of_pool(object) => {
             let whole = copy(object, &with_metadata(&["/metadata/ownerReferences", "/spec"]));
             vec![(owner.0, without_what_the_provider_sets(whole))]
         }
@@ -189,13 +215,23 @@ fn applied(object: &Value, release: Release) -> Vec<(&'static str, Value)> {
         | "MachineHealthCheck"
         | "DevMachineTemplate"
         | "KubeadmConfigTemplate"
+        | "MachinePool"
+        | "DevMachinePool"
+        | "KubeadmConfig"
             if is_clone =>
         {
             let mut intent = copy(object, &with_metadata(&["/metadata/ownerReferences", "/spec"]));
             if let Some(spec) = intent["spec"].as_object_mut() {
-                // Set by the provider, and by a webhook.
-                spec.remove("controlPlaneEndpoint");
-                spec.remove("rollout");
+                // Set by the provider, by a webhook, and by the controller of pools.
+                for field in ["controlPlaneEndpoint", "rollout", "providerIDList"] {
+                    spec.remove(field);
+                }
+            }
+            if let Some(Value::Object(bootstrap)) = intent.pointer_mut("/spec/template/spec/bootstrap") {
+                bootstrap.remove("dataSecretName");
+            }
+            if let Some(Value::Object(annotations)) = intent.pointer_mut("/metadata/annotations") {
+                annotations.remove("inmemory.infrastructure.cluster.x-k8s.io/instances");
             }
             vec![("capi-topology", intent)]
         }
@@ -258,7 +294,9 @@ async fn written_by(world: &World, release: Release) {
                 "fieldsType": "FieldsV1", "fieldsV1": fields})
         };
         let mut managers = vec![entry(first, "Apply", json!({"f:metadata": {"f:name": {}}}))];
-        let is_part = ["KubeadmConfig", "DevMachine"].iter().any(|kind| object["kind"] == *kind);
+        let is_part = first.starts_with("capi-")
+            && *first != "capi-topology"
+            && ["KubeadmConfig", "DevMachine"].iter().any(|kind| object["kind"] == *kind);
         if is_part && !release.has_metadata_managers() {
             // They were created with their labels before those were applied.
             let labels: Map<String, Value> = object["metadata"]["labels"]
@@ -309,7 +347,12 @@ async fn taken_over(release: Release) {
     }
     let lost = std::mem::take(&mut *finalizers.0.lock().unwrap());
     assert_eq!(lost, [""; 0], "{release:?}");
-    let parts = everything(&world).into_iter().filter(|(name, _)| is_part(name));
+    let taken = everything(&world);
+    let kinds: BTreeSet<&str> = taken.values().filter_map(|object| object["kind"].as_str()).collect();
+    for kind in KINDS {
+        assert!(kinds.contains(kind), "{release:?}: there is no {kind} to be taken over: {kinds:?}");
+    }
+    let parts = taken.into_iter().filter(|(name, object)| is_part(name) && !is_of_pool(object));
     let parts: Vec<(String, Value)> = parts.collect();
     assert_eq!(parts.len(), 10, "{release:?}: of five Machines");
     for (name, object) in parts {
@@ -325,6 +368,10 @@ async fn taken_over(release: Release) {
             "{release:?}: a label with several managers cannot be taken off: {name}: {of_label:?}"
         );
     }
+}
+
+fn is_of_pool(object: &Value) -> bool {
+    object.pointer("/metadata/labels/topology.cluster.x-k8s.io~1pool-name").is_some()
 }
 
 fn is_part(name: &str) -> bool {
@@ -344,4 +391,49 @@ async fn a_cluster_of_1_11_is_taken_over_without_touching_a_machine() {
 #[tokio::test(start_paused = true)]
 async fn a_cluster_of_1_14_is_taken_over_without_touching_a_machine() {
     taken_over(Release::V1_14).await;
+}
+
+/// What upstream applied and the topology does not have stays until the owner of the Cluster lets it go.
+#[tokio::test(start_paused = true)]
+async fn a_field_that_the_first_apply_would_remove_is_kept_and_named() {
+    let mut world = World::begin(WorldOptions::new(8)).await.unwrap();
+    world.apply_objects(&manifests()).await.unwrap();
+    world.run_until("created", LONG, |world| is_settled(world, 5)).await.unwrap();
+    rest(&mut world).await;
+    world.kill().await;
+    written_by(&world, Release::V1_14).await;
+    let deployment = |world: &World| world.list::<MachineDeployment>().remove(0);
+    let (manager, mut intent) =
+        applied(&serde_json::to_value(deployment(&world)).unwrap(), Release::V1_14).remove(0);
+    intent["spec"]["remediation"] = json!({"maxInFlight": 2});
+    apply(&world, manager, &intent).await;
+    let upstream = json!({"metadata": {"managedFields": [{"manager": "manager", "operation": "Update",
+        "apiVersion": "cluster.x-k8s.io/v1beta2", "fieldsType": "FieldsV1", "subresource": "status",
+        "fieldsV1": {"f:status": {"f:phase": {}}}}]}});
+    world.patch::<Cluster>(&key("c1"), upstream).await.unwrap();
+
+    let before = everything(&world);
+    for _ in 0..2 {
+        world.restart().await;
+        rest(&mut world).await;
+        assert_eq!(touched(&before, &everything(&world)), [""; 0]);
+        let cluster = world.get::<Cluster>(&key("c1")).unwrap();
+        let said = condition::find(&cluster.status.conditions, TOPOLOGY_RECONCILED).unwrap();
+        assert_eq!(said.reason, "TakeOverRefused");
+        let named = format!(
+            "MachineDeployment {} would remove or change spec.remediation,",
+            deployment(&world).name_any()
+        );
+        assert!(said.message.contains(&named), "{}", said.message);
+        assert!(
+            said.message.ends_with("kubectl annotate cluster c1 -n default upgrade.windlass.dev/take-over=")
+        );
+    }
+
+    let agreed = json!({"metadata": {"annotations": {TAKE_OVER_ANNOTATION: ""}}});
+    world.patch::<Cluster>(&key("c1"), agreed).await.unwrap();
+    let is_gone = |world: &World| {
+        serde_json::to_value(deployment(world)).unwrap().pointer("/spec/remediation/maxInFlight").is_none()
+    };
+    world.run_until("let go", LONG, |world| is_gone(world) && is_settled(world, 5)).await.unwrap();
 }

@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::sync::Semaphore;
 use windlass_store::{
     BackupError, Existing, Expect, History, RESTORE_JUMP, RestoreError, Scope, Store, Transaction, restore,
 };
@@ -45,13 +45,15 @@ async fn a_restored_store_has_the_objects_and_goes_on_far_beyond_the_revision() 
 async fn a_backup_made_while_writing_is_the_state_at_its_revision() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(&dir.path().join("store"));
-    let stop = Arc::new(AtomicBool::new(false));
+    // Writers go on while a backup is made, but not so far that its revision is too old to be asked for.
+    let turns = Arc::new(Semaphore::new(0));
     let writers: Vec<_> = (0..8)
         .map(|writer| {
-            let (store, stop) = (store.clone(), stop.clone());
+            let (store, turns) = (store.clone(), turns.clone());
             tokio::spawn(async move {
                 let mut round = 0;
-                while !stop.load(Ordering::Relaxed) {
+                while let Ok(turn) = turns.acquire().await {
+                    turn.forget();
                     round += 1;
                     let value = round.to_string();
                     let pair = Transaction::new()
@@ -64,6 +66,7 @@ async fn a_backup_made_while_writing_is_the_state_at_its_revision() {
         .collect();
     let mut last = 0;
     for number in 0..10 {
+        turns.add_permits(1000);
         store.reached(last + 50).await;
         let file = dir.path().join(format!("backup-{number}"));
         let backup = store.backup(&file).await.unwrap();
@@ -79,7 +82,7 @@ async fn a_backup_made_while_writing_is_the_state_at_its_revision() {
             assert_eq!(value("left"), value("right"));
         }
     }
-    stop.store(true, Ordering::Relaxed);
+    turns.close();
     for writer in writers {
         writer.await.unwrap();
     }

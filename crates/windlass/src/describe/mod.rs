@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use windlass_controllers::describe::{DescribeError, describe_cluster};
 
 use crate::exit::Failure;
-use crate::kubeconfig::ApiArguments;
+use crate::kubeconfig::ClusterArguments;
 use crate::output::{self, Format};
 
 /// Show what a cluster is made of, how far its upgrade is, and what it waits on
@@ -35,13 +35,8 @@ Examples:
   windlass describe cluster c1 -n team-a --kubeconfig management.kubeconfig
   windlass describe cluster c1 -o json | jq .waitingOn.what")]
 struct ClusterCommand {
-    /// Name of the Cluster
-    name: String,
-    /// Namespace of the Cluster; left out, that of the context
-    #[arg(short, long, value_name = "NS")]
-    namespace: Option<String>,
     #[command(flatten)]
-    api: ApiArguments,
+    cluster: ClusterArguments,
     /// Show every machine, also if many are alike
     #[arg(long)]
     all: bool,
@@ -52,10 +47,9 @@ struct ClusterCommand {
 
 pub(crate) async fn run(command: DescribeCommand) -> Result<(), Failure> {
     let Described::Cluster(command) = command.command;
-    let (client, default_namespace) = command.api.connect().await?;
-    let namespace = command.namespace.unwrap_or(default_namespace);
+    let (client, namespace) = command.cluster.connect().await?;
     let described =
-        describe_cluster(&client, &namespace, &command.name).await.map_err(|error| match error {
+        describe_cluster(&client, &namespace, &command.cluster.name).await.map_err(|error| match error {
             DescribeError::NotFound { .. } => Failure::Invalid(error.to_string()),
             other => Failure::Failed(other.to_string()),
         })?;

@@ -70,6 +70,9 @@ pub(crate) fn render(
             for line in &waiting.evidence {
                 text.push_str(&format!("  {DIM}{}{DIM:#}\n", printable(line)));
             }
+            if let Some(command) = &waiting.command {
+                text.push_str(&format!("\nTo let it go on: {}\n", printable(command)));
+            }
         }
     }
     text

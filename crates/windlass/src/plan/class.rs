@@ -65,7 +65,7 @@ pub(super) fn of_documents(documents: &[Value]) -> Result<Source, String> {
 fn text_item(index: usize, version: &Value) -> Result<String, String> {
     version.as_str().map(str::to_owned).ok_or_else(|| {
         let hint = if version.is_number() { ": put it in quotes" } else { "" };
-        format!("spec.kubernetesVersions[{index}]: expected a text, found {}{hint}", kind_of(version))
+        format!("spec.kubernetesVersions[{index}]: expected a string, found {}{hint}", kind_of(version))
     })
 }
 
@@ -73,7 +73,7 @@ fn kind_of(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),
         Value::Bool(_) | Value::Number(_) => format!("{value}"),
-        Value::String(_) => "a text".to_owned(),
+        Value::String(_) => "a string".to_owned(),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "a mapping".to_owned(),
     }
@@ -111,11 +111,11 @@ mod tests {
         for (text, message) in [
             (
                 format!("{CLASS}spec: {{kubernetesVersions: [v1.29.0, 1.30]}}"),
-                "spec.kubernetesVersions[1]: expected a text, found 1.3: put it in quotes",
+                "spec.kubernetesVersions[1]: expected a string, found 1.3: put it in quotes",
             ),
             (
                 format!("{CLASS}spec: {{kubernetesVersions: v1.30.0}}"),
-                "spec.kubernetesVersions: expected a list, found a text",
+                "spec.kubernetesVersions: expected a list, found a string",
             ),
             (format!("{CLASS}---\n{CLASS}"), "more than one ClusterClass in it: keep the one to plan with"),
             ("kind: Secret".to_owned(), "no ClusterClass of cluster.x-k8s.io in it, only Secret"),

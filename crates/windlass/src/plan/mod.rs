@@ -27,7 +27,9 @@ windlass plan --from V [--workers V | --workers NAME=V,... [--pin NAME,...] | --
               [--versions V,... | --class FILE | --control-plane-upgrades V,... [--workers-upgrades V,...]]
               [-o table|json|yaml|mermaid]
        windlass plan check --from V [...] --to V --control-plane-upgrades V,... [--workers-upgrades V,...]
-       windlass plan cluster -f manifests.yaml [--from V] [--to V] [--versions V,...] [-o table|json|yaml]
+       windlass plan cluster NAME [--to V] [-n NS] [--kubeconfig FILE] [--context NAME]
+       windlass plan cluster -f manifests.yaml [--from V] [--to V]
+              [--versions V,... | --control-plane-upgrades V,... [--workers-upgrades V,...]] [-o table|json|yaml]
        windlass plan diff A.json B.json
        windlass plan --in-place -f manifests.yaml [-o table|json|yaml]")]
 #[command(after_help = "\
@@ -46,6 +48,9 @@ Examples:
 
   What an upgrade plan extension answered, checked:
     windlass plan check --from v1.29.0 --to v1.31.0 --control-plane-upgrades v1.30.4,v1.31.0
+
+  A Cluster of your management cluster, from where it is; nothing is changed:
+    windlass plan cluster prod --to v1.33.0
 
   The Cluster of a manifest, with where its holds and approvals stop the upgrade:
     windlass plan cluster -f cluster.yaml --to v1.33.0

@@ -86,16 +86,8 @@ fn groups(plan: &UpgradePlan) -> String {
 }
 
 fn hooks(plan: &UpgradePlan) -> String {
-    use UpgradeHook::*;
     let mut table = Table::new(["HOOK", "AROUND"]);
-    for hook in [
-        BeforeClusterUpgrade,
-        BeforeControlPlaneUpgrade,
-        AfterControlPlaneUpgrade,
-        BeforeWorkersUpgrade,
-        AfterWorkersUpgrade,
-        AfterClusterUpgrade,
-    ] {
+    for hook in UpgradeHook::ALL {
         let around: Vec<String> = plan
             .operations
             .iter()

@@ -1,5 +1,6 @@
 //! `windlass simulate`: runs the real controllers in virtual time.
 
+mod html;
 mod rollout;
 mod script;
 mod upgrade;
@@ -22,7 +23,7 @@ pub(crate) struct SimulateCommand {
 enum Simulation {
     Rollout(rollout::RolloutCommand),
     Script(script::ScriptCommand),
-    Upgrade(upgrade::UpgradeCommand),
+    Upgrade(Box<upgrade::UpgradeCommand>),
 }
 
 pub(crate) fn run(command: SimulateCommand) -> Result<(), Failure> {

@@ -4,30 +4,41 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use windlass_api::hooks::Hook;
 use windlass_api::{GoDuration, GoDurationError};
 use windlass_conversion::manifest::as_written;
 use windlass_simulate::script::spoken;
 use windlass_simulate::{
-    OperationRecord, Retarget, StopRecord, UpgradeError, UpgradeReport, UpgradeRequest, UpgradeSteering,
+    Amount, Durations, EVERY_GROUP, Failing, Fate, OperationRecord, PreviewOptions, RebuildOptions, Retarget,
+    StopRecord, UpgradeError, UpgradeReport, UpgradeRequest, UpgradeSteering, WhatIf, simulate_preview,
     simulate_upgrade,
 };
 
+use super::html::{Page, heading};
 use crate::exit::Failure;
+use crate::live::LiveArguments;
 use crate::manifests;
 use crate::output::{self, Format};
 
 /// The most that is read of a file of manifests.
 const MANIFEST_LIMIT: u64 = 16 * 1024 * 1024;
 
-/// Upgrade the cluster of your manifests in virtual time, and show what happens.
+/// Upgrade a live cluster, or the cluster of your manifests, in virtual time, and show what happens.
 ///
-/// The manifests have one Cluster with a topology, its ClusterClass and the templates that it refers to. The cluster is
+/// A live cluster is read from its management cluster, whose controllers may be Windlass's or Cluster API's, with get and
+/// list and nothing else. It is rebuilt in memory and upgraded there from exactly where it is, in the middle of another
+/// upgrade too. The manifests have one Cluster with a topology, its ClusterClass and the templates that it refers to. The cluster is
 /// created with the version it has there, then upgraded. Infrastructure of real providers is replaced by machines in
 /// memory; nothing outside is touched.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
+  windlass simulate upgrade --cluster prod --to v1.33.0
+  windlass simulate upgrade --cluster prod -n team-a --kubeconfig management.kubeconfig --to v1.33.0 --save prod.json
+  windlass simulate upgrade --snapshot prod.json --to v1.33.0 --machine-duration 8m -o html > ticket.html
+  windlass simulate upgrade --cluster prod --to v1.33.0 --fail web=provisioning --hook-blocks BeforeWorkersUpgrade=2h
   windlass simulate upgrade -f cluster.yaml --to v1.33.0
   windlass simulate upgrade -f class.yaml -f cluster.yaml --to v1.33.0 -o json
   windlass simulate upgrade -f cluster.yaml -f extension-config.yaml --to v1.33.0 --live-extensions
@@ -40,8 +51,19 @@ Extensions that the manifests name are replaced by one that lets every hook pass
 (--live-extensions): then over HTTPS, and time in the simulation stands still until they answer.")]
 pub(crate) struct UpgradeCommand {
     /// File or directory with manifests, or - for the standard input; may be given more than once
-    #[arg(short, long = "filename", value_name = "FILE", required = true)]
+    #[arg(short, long = "filename", value_name = "FILE")]
+    #[arg(required_unless_present_any = ["cluster", "snapshot"], conflicts_with_all = ["cluster", "snapshot"])]
     filename: Vec<PathBuf>,
+    /// Cluster of a management cluster, which is read and not changed: simulated from exactly where it is
+    #[arg(long, value_name = "NAME", conflicts_with = "snapshot")]
+    cluster: Option<String>,
+    #[command(flatten)]
+    live: LiveArguments,
+    /// How long a machine of a provider takes to come, as 8m; left out, as long as machines of the cluster took
+    #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "filename")]
+    machine_duration: Option<Duration>,
+    #[command(flatten)]
+    what_if: WhatIfArguments,
     /// The version to upgrade to
     #[arg(long, value_name = "V")]
     to: String,
@@ -58,8 +80,67 @@ pub(crate) struct UpgradeCommand {
     #[arg(long, value_name = "TIME", value_parser = time)]
     approve_after: Option<Duration>,
     /// Output format
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    output: Format,
+    #[arg(short, long, value_enum, default_value_t = UpgradeFormat::Table)]
+    output: UpgradeFormat,
+}
+
+/// What is assumed to be otherwise than in the live cluster.
+#[derive(Args)]
+#[group(conflicts_with = "filename")]
+struct WhatIfArguments {
+    /// What if machines of a part fail: control-plane, a worker group or a machine; HOW is provisioning, never-ready or drain
+    #[arg(long, value_name = "PART=HOW", help_heading = "What if")]
+    fail: Vec<Failing>,
+    /// What if a hook asks to wait, once, as BeforeWorkersUpgrade=2h
+    #[arg(long, value_name = "HOOK=TIME", value_parser = hook_blocks, help_heading = "What if")]
+    hook_blocks: Vec<(Hook, Duration)>,
+    /// What if there is no machine image of a version
+    #[arg(long, value_name = "V", help_heading = "What if")]
+    image_missing: Vec<String>,
+    /// What if a PodDisruptionBudget does not let the machines of a worker group be drained
+    #[arg(long, value_name = "GROUP", help_heading = "What if")]
+    pdb_blocks: Vec<String>,
+    /// What if all MachineDeployments may have so many machines more: a number or a percentage
+    #[arg(long, value_name = "X", help_heading = "What if")]
+    max_surge: Option<Amount>,
+    /// What if so many worker groups are upgraded at a time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What if")]
+    concurrency: Option<u32>,
+    /// What if an extension updates machines in place, and covers every change
+    #[arg(long, conflicts_with = "live_extensions", help_heading = "What if")]
+    in_place: bool,
+}
+
+impl WhatIfArguments {
+    fn what_if(&self) -> WhatIf {
+        let blocked = self.pdb_blocks.iter().map(|part| Failing { part: part.clone(), how: Fate::Drain });
+        WhatIf {
+            fail: self.fail.iter().cloned().chain(blocked).collect(),
+            hook_blocks: self.hook_blocks.clone(),
+            missing_images: self.image_missing.clone(),
+            max_surge: self.max_surge,
+            concurrency: self.concurrency,
+            in_place: self.in_place,
+        }
+    }
+}
+
+fn hook_blocks(text: &str) -> Result<(Hook, Duration), String> {
+    let (name, length) = text.split_once('=').ok_or("expected HOOK=TIME, as BeforeWorkersUpgrade=2h")?;
+    let hook = Hook::ALL.into_iter().find(|hook| hook.name() == name);
+    Ok((hook.ok_or_else(|| format!("there is no hook {name:?}"))?, time(length)?))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum UpgradeFormat {
+    /// For people
+    Table,
+    /// For scripts; the fields are stable
+    Json,
+    /// The same as JSON, as YAML
+    Yaml,
+    /// One page for a change ticket, which loads nothing
+    Html,
 }
 
 fn time(text: &str) -> Result<Duration, String> {
@@ -68,29 +149,77 @@ fn time(text: &str) -> Result<Duration, String> {
 }
 
 pub(crate) fn run(command: &UpgradeCommand) -> Result<(), Failure> {
-    let manifests = manifests::read(&command.filename, MANIFEST_LIMIT)?.into_iter().map(as_written).collect();
-    let request = UpgradeRequest {
+    let is_live = command.cluster.is_some() || command.live.has_file();
+    let (cluster, report) = if is_live { previewed(command)? } else { of_manifests(command)? };
+    let report = report.map_err(|error| match error {
+        UpgradeError::Manifests(_)
+        | UpgradeError::Target(_)
+        | UpgradeError::Create(_)
+        | UpgradeError::Part(_)
+        | UpgradeError::Snapshot(_) => Failure::Invalid(error.to_string()),
+        UpgradeError::Refused(_) | UpgradeError::Below { .. } => Failure::Refused(error.to_string()),
+        other => Failure::Failed(other.to_string()),
+    })?;
+    match command.output {
+        UpgradeFormat::Table => output::print(&table(&report))?,
+        UpgradeFormat::Json => output::print_document(Format::Json, &report)?,
+        UpgradeFormat::Yaml => output::print_document(Format::Yaml, &report)?,
+        UpgradeFormat::Html => {
+            output::print(&Page { cluster: &cluster, to: &command.to, report: &report }.render())?;
+        }
+    }
+    if report.stopped.is_some() { Err(Failure::Printed(1)) } else { Ok(()) }
+}
+
+fn steering(command: &UpgradeCommand) -> UpgradeSteering {
+    UpgradeSteering { retargets: command.retarget.clone(), approve_after: command.approve_after }
+}
+
+/// The name of a cluster, and what became of its upgrade.
+type Simulated = (String, Result<UpgradeReport, UpgradeError>);
+
+/// The cluster of the manifests is created, and upgraded.
+fn of_manifests(command: &UpgradeCommand) -> Result<Simulated, Failure> {
+    let manifests: Vec<Value> =
+        manifests::read(&command.filename, MANIFEST_LIMIT)?.into_iter().map(as_written).collect();
+    let cluster = manifests.iter().find(|object| object["kind"] == "Cluster");
+    let name =
+        cluster.and_then(|cluster| cluster["metadata"]["name"].as_str()).unwrap_or_default().to_owned();
+    let report = simulate_upgrade(&UpgradeRequest {
         manifests,
         to: command.to.clone(),
         seed: command.seed,
         live_extensions: command.live_extensions,
-        steering: UpgradeSteering {
-            retargets: command.retarget.clone(),
-            approve_after: command.approve_after,
-        },
-    };
-    let report = simulate_upgrade(&request).map_err(|error| match error {
-        UpgradeError::Manifests(_) | UpgradeError::Target(_) | UpgradeError::Create(_) => {
-            Failure::Invalid(error.to_string())
+        steering: steering(command),
+    });
+    Ok((name, report))
+}
+
+/// A live cluster is read, and upgraded in memory from where it is.
+fn previewed(command: &UpgradeCommand) -> Result<Simulated, Failure> {
+    let snapshot = command.live.read(command.cluster.as_deref())?;
+    let (durations, assumption) = match command.machine_duration {
+        Some(time) => {
+            let create = [(EVERY_GROUP.to_owned(), vec![time.as_secs_f64()])].into();
+            let assumption = format!("machines take {}, as --machine-duration says", spoken(time));
+            (Durations { create, ..Durations::default() }, assumption)
         }
-        UpgradeError::Refused(_) => Failure::Refused(error.to_string()),
-        other => Failure::Failed(other.to_string()),
-    })?;
-    match command.output {
-        Format::Table => output::print(&table(&report))?,
-        format => output::print_document(format, &report)?,
-    }
-    if report.stopped.is_some() { Err(Failure::Printed(1)) } else { Ok(()) }
+        None => {
+            let (durations, learned) = snapshot.durations();
+            (durations, learned.to_string())
+        }
+    };
+    let rebuild = RebuildOptions { live_extensions: command.live_extensions, durations };
+    let options = PreviewOptions::new(rebuild, command.to.clone(), command.seed, steering(command));
+    let report = options.and_then(|options| {
+        let options = PreviewOptions { what_if: command.what_if.what_if(), ..options };
+        simulate_preview(&snapshot, &options)
+    });
+    let report = report.map(|mut report| {
+        report.warnings.push(format!("where their provider does not say it, {assumption}"));
+        report
+    });
+    Ok((snapshot.cluster, report))
 }
 
 fn table(report: &UpgradeReport) -> String {
@@ -102,16 +231,9 @@ fn table(report: &UpgradeReport) -> String {
     let (start, what) = ("START", "WHAT");
     line(format_args!("{start:>8}  {:>8}  {what}", "END"));
     for operation in &report.operations {
-        let OperationRecord { start_seconds, end_seconds, from, to, .. } = operation;
-        let title = match &operation.group {
-            None => "control plane".to_owned(),
-            Some(group) => format!("workers {group}"),
-        };
-        line(format_args!(
-            "{:>8}  {:>8}  {title} {from} -> {to}",
-            clock(*start_seconds),
-            clock(*end_seconds)
-        ));
+        let OperationRecord { start_seconds, end_seconds, .. } = operation;
+        let (start, end) = (clock(*start_seconds), clock(*end_seconds));
+        line(format_args!("{start:>8}  {end:>8}  {}", heading(operation)));
         for machine in &operation.machines {
             let (start, end) = (clock(machine.start_seconds), clock(machine.end_seconds));
             line(format_args!("{start:>8}  {end:>8}    {} {}", machine.action, machine.name));
@@ -144,6 +266,7 @@ fn table(report: &UpgradeReport) -> String {
         }
     }
     if let Some(StopRecord { at_seconds, reason, waits_for }) = &report.stopped {
+        let waits_for = waits_for.replace('\n', "\n  ");
         line(format_args!("\nStopped after {}: {reason}, waiting for {waits_for}", clock(*at_seconds)));
     }
     let machines = report.machines;

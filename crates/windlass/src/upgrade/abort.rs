@@ -23,7 +23,7 @@ pub(super) async fn run(named: Named, to: Option<Version>, proceed: &Proceed) ->
     }
     if !proceed.yes {
         shown(false).print(Format::Table)?;
-        confirm(&named.name, &to)?;
+        confirm(&named.cluster.name, &to)?;
     }
     let changed = steer(&client, &live.cluster, &change, false).await;
     // Also if the change failed: it may have been made all the same.
@@ -35,7 +35,7 @@ pub(super) async fn run(named: Named, to: Option<Version>, proceed: &Proceed) ->
     }
     if proceed.wait {
         let namespace = live.cluster.metadata.namespace.clone().unwrap_or_default();
-        progress::follow(&client, &namespace, &named.name, &to).await?;
+        progress::follow(&client, &namespace, &named.cluster.name, &to).await?;
     }
     Ok(())
 }

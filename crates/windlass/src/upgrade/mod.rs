@@ -15,7 +15,7 @@ use windlass_engine::waiting::Wait;
 use windlass_version::Version;
 
 use crate::exit::Failure;
-use crate::kubeconfig::ApiArguments;
+use crate::kubeconfig::ClusterArguments;
 use crate::output::{self, Format};
 use crate::stops::StopDocument;
 use show::Shown;
@@ -66,13 +66,8 @@ enum VerbCommand {
 
 #[derive(Args)]
 struct Named {
-    /// Name of the Cluster
-    name: String,
-    /// Namespace of the Cluster; left out, that of the context
-    #[arg(short, long, value_name = "NS")]
-    namespace: Option<String>,
     #[command(flatten)]
-    api: ApiArguments,
+    cluster: ClusterArguments,
     /// Show what would be done, ask the API whether it would be accepted, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -247,7 +242,7 @@ async fn target(named: Named, to: Option<Version>, proceed: &Proceed) -> Result<
     let (client, live) = read(&named).await?;
     let to = match to {
         Some(to) => to,
-        None => lowest(&live, &named.name)?,
+        None => lowest(&live, &named.cluster.name)?,
     };
     let change = change(&Verb::Target(to.clone()), &live)?;
     let plan = live.plan(&to);
@@ -274,7 +269,7 @@ async fn target(named: Named, to: Option<Version>, proceed: &Proceed) -> Result<
     }
     if !proceed.yes {
         shown(false).print(Format::Table)?;
-        confirm(&named.name, &to)?;
+        confirm(&named.cluster.name, &to)?;
     }
     steer(&client, &live.cluster, &change, false).await.map_err(failure)?;
     if proceed.yes || named.output != Format::Table {
@@ -282,12 +277,12 @@ async fn target(named: Named, to: Option<Version>, proceed: &Proceed) -> Result<
     }
     if proceed.wait {
         let namespace = live.cluster.metadata.namespace.clone().unwrap_or_default();
-        progress::follow(&client, &namespace, &named.name, &to).await?;
+        progress::follow(&client, &namespace, &named.cluster.name, &to).await?;
     }
     if let LivePlan::OfExtension(handler) = &plan {
         output::note(&format!(
             "the plan comes from {handler}: windlass describe cluster {} shows it",
-            named.name
+            named.cluster.name
         ));
     }
     Ok(())
@@ -306,9 +301,8 @@ fn lowest(live: &Live, name: &str) -> Result<Version, Failure> {
 }
 
 async fn read(named: &Named) -> Result<(Client, Live), Failure> {
-    let (client, default_namespace) = named.api.connect().await?;
-    let namespace = named.namespace.as_deref().unwrap_or(&default_namespace);
-    let live = Live::read(&client, namespace, &named.name).await.map_err(failure)?;
+    let (client, namespace) = named.cluster.connect().await?;
+    let live = Live::read(&client, &namespace, &named.cluster.name).await.map_err(failure)?;
     Ok((client, live))
 }
 

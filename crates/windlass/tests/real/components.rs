@@ -21,24 +21,51 @@ pub(crate) fn given(variable: &str) -> PathBuf {
     path.unwrap_or_else(|| panic!("{variable} is not set: these tests are run by cargo xtask real"))
 }
 
+/// The program under test. Another build of it may be named, such as an optimised one, whose figures are those of users.
+pub(crate) fn windlass_program() -> PathBuf {
+    std::env::var_os("WINDLASS_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_windlass").into(), PathBuf::from)
+}
+
+/// A figure of a run. `cargo xtask real` prints all of them at its end.
+pub(crate) fn figure(what: &str, value: impl std::fmt::Display) {
+    println!("{what}: {value}");
+    let file = File::options().create(true).append(true).open(given("WINDLASS_REAL_FIGURES"));
+    writeln!(file.unwrap(), "{what}\t{value}").unwrap();
+}
+
 /// A process that ends with the test, by its id.
-struct Component {
-    name: &'static str,
+pub(crate) struct Component {
+    name: String,
     child: Child,
 }
 
 impl Component {
-    fn start(name: &'static str, directory: &Path, arguments: &[String]) -> Self {
+    fn start(name: &str, directory: &Path, arguments: &[String]) -> Self {
         let log =
             File::options().create(true).append(true).open(directory.join(format!("{name}.log"))).unwrap();
-        let child = Command::new(given("WINDLASS_REAL_BIN").join(name))
-            .args(arguments)
-            .current_dir(directory)
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap_or_else(|error| panic!("{name}: {error}"));
-        Self { name, child }
+        let mut command = Command::new(given("WINDLASS_REAL_BIN").join(name));
+        command.args(arguments).current_dir(directory).stdout(log.try_clone().unwrap()).stderr(log);
+        Self::spawn(name, command)
+    }
+
+    pub(crate) fn spawn(name: &str, mut command: Command) -> Self {
+        let child = command.spawn().unwrap_or_else(|error| panic!("{name}: {error}"));
+        Self { name: name.to_owned(), child }
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// Asks it to end, as a kubelet does, and waits until it has.
+    pub(crate) fn terminate(mut self) {
+        let asked = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(asked.success());
+        let begun = Instant::now();
+        while !self.has_ended() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{} does not end", self.name);
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     fn end(&mut self) {
@@ -152,12 +179,12 @@ impl RealCluster {
         let begun = Instant::now();
         loop {
             let ended = self.api.child.try_wait().unwrap();
-            assert!(ended.is_none(), "the API server has ended: {}", self.log_of(self.api.name));
+            assert!(ended.is_none(), "the API server has ended: {}", self.log_of(&self.api.name));
             let asked = http::Request::get("/readyz").body(Vec::new()).unwrap();
             match self.admin().await.request_text(asked).await {
                 Ok(_) => return,
                 Err(error) if begun.elapsed() > Duration::from_mins(2) => {
-                    panic!("the API is not ready: {error}\n{}", self.log_of(self.api.name))
+                    panic!("the API is not ready: {error}\n{}", self.log_of(&self.api.name))
                 }
                 Err(_) => tokio::time::sleep(Duration::from_millis(200)).await,
             }
@@ -213,16 +240,24 @@ impl Asked {
         format!("{} {} ({}): {}", self.verb, self.uri, self.user_agent, self.code)
     }
 
+    /// The field manager that it names; empty if it names none.
+    pub(crate) fn manager(&self) -> &str {
+        let (_, query) = self.uri.split_once('?').unwrap_or_default();
+        query.split('&').find_map(|part| part.strip_prefix("fieldManager=")).unwrap_or_default()
+    }
+
     pub(crate) fn is_write(&self) -> bool {
         ["create", "update", "patch", "delete"].contains(&self.verb.as_str())
     }
 }
 
-/// How many requests of each verb and resource there are.
+/// How many requests of each resource, verb and field manager there are.
 pub(crate) fn counted(requests: &[Asked]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for request in requests {
-        *counts.entry(format!("{} {}", request.verb, request.resource)).or_default() += 1;
+        let Asked { verb, resource, .. } = request;
+        let manager = request.manager();
+        *counts.entry(format!("{resource} {verb} {manager}").trim_end().to_owned()).or_default() += 1;
     }
     counts
 }
@@ -275,6 +310,7 @@ fn api_arguments(etcd: &str, port: u16) -> Vec<String> {
         "--service-account-signing-key-file=tls.key",
         "--service-cluster-ip-range=10.96.0.0/24",
         "--endpoint-reconciler-type=none",
+        "--allow-privileged=true",
         // The strictest that management clusters have: setting an owner that blocks needs rights on the owner.
         "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
         "--audit-policy-file=audit.yaml",
@@ -313,7 +349,7 @@ pub(crate) struct Windlass {
 impl Windlass {
     pub(crate) fn start(directory: &Path, arguments: &[&str]) -> Self {
         let log = File::options().create(true).append(true).open(directory.join("windlass.log")).unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        let mut child = Command::new(windlass_program())
             .args(arguments)
             .current_dir(directory)
             .stdout(Stdio::piped())
@@ -327,6 +363,17 @@ impl Windlass {
 
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().unwrap().is_some()
+    }
+
+    /// How much processor time it has used so far.
+    pub(crate) fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        // The name of the program is in brackets and may be anything; user and system time are the 12th and 13th field after it.
+        let (_, rest) = stat.rsplit_once(')').unwrap();
+        let ticks: u64 =
+            rest.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
+        // Linux shows them in hundredths of a second, whatever it counts in itself.
+        Duration::from_millis(ticks * 10)
     }
 
     /// As it was started before.

@@ -4,10 +4,13 @@
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a failing helper fails the test")]
 #![expect(clippy::print_stdout, reason = "figures are what the run is for")]
 
+mod alone;
 #[path = "../apply/mod.rs"]
 mod apply;
 mod components;
 mod management;
+mod site;
+mod upstream;
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +20,7 @@ use kube::api::{
 use serde_json::json;
 use windlass_api::cluster::{Cluster, Machine};
 
-use components::counted;
+use components::{Asked, counted, figure};
 use management::{ACCOUNT, Crds, Machines, Management};
 
 /// 3 control plane machines in 5 versions, and 2 workers in the 3 versions that the skew policy needs.
@@ -45,28 +48,34 @@ const CHAIN: [&str; 16] = [
 /// Creation, a chained upgrade with hooks, rest and deletion, with webhooks and exactly the rights of `deploy/`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_is_created_upgraded_and_deleted() {
-    let management = Management::install(Crds::Own).await;
-    let mut windlass = management.run_with_webhooks("first");
-    windlass.says("Leading");
-    management.install_webhooks().await;
-    management.extend().await;
+    let (management, windlass) = Management::running(Crds::Own).await;
     let mut machines = Machines::default();
     management.create_quickstart(&mut machines).await;
     let before = management.cluster.requests_of(ACCOUNT);
 
-    let begun = Instant::now();
+    let (begun, cpu) = (Instant::now(), windlass.cpu());
     management.upgrade_to("v1.33.0").await;
     management.until_at("v1.33.0", &mut machines, |_| {}).await;
-    let took = begun.elapsed();
+    let (took, cpu) = (begun.elapsed(), windlass.cpu() - cpu);
     assert_eq!(management.calls(), CHAIN);
     assert_eq!(machines.seen.len(), MACHINES, "every machine is replaced once per stop: {:?}", machines.seen);
     let asked = management.cluster.requests_of(ACCOUNT).split_off(before.len());
-    let writes = asked.iter().filter(|request| request.is_write()).count();
-    println!("creation: {} requests", before.len());
-    println!("upgrade: {:.1} s, {} requests, {writes} of them writes", took.as_secs_f64(), asked.len());
+    let count = |is: fn(&Asked) -> bool| asked.iter().filter(|request| is(request)).count();
+    figure("creation of 5 machines: requests", before.len());
+    figure("upgrade by 4 minors, 21 machines: seconds", format!("{:.1}", took.as_secs_f64()));
+    figure("upgrade by 4 minors, 21 machines: CPU seconds", format!("{:.1}", cpu.as_secs_f64()));
+    figure("upgrade by 4 minors, 21 machines: requests", asked.len());
+    figure("upgrade by 4 minors, 21 machines: writes", count(Asked::is_write));
+    figure("upgrade by 4 minors, 21 machines: writes of the in-memory provider", count(is_of_the_provider));
+    figure(
+        "upgrade by 4 minors, 21 machines: renewals of the Lease",
+        count(|asked| asked.resource == "leases"),
+    );
+    figure("upgrade by 4 minors, 21 machines: lists", count(|asked| asked.verb == "list"));
     for (what, count) in counted(&asked) {
         println!("  {count:5} {what}");
     }
+    management.everything_has_a_known_manager().await;
 
     management.at_rest().await;
 
@@ -83,13 +92,15 @@ async fn a_cluster_is_created_upgraded_and_deleted() {
     management.rights_were_enough();
 }
 
+/// The in-memory provider runs in the same process, and its requests are counted with those of the controllers.
+fn is_of_the_provider(request: &Asked) -> bool {
+    request.is_write() && request.manager() == "windlass-inmemory"
+}
+
 /// v1beta1 is what most manifests are written in: it is read, written, applied and listed through the conversion webhook.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn older_versions_are_served_by_the_webhook() {
-    let management = Management::install(Crds::Own).await;
-    let mut windlass = management.run_with_webhooks("first");
-    windlass.says("Leading");
-    management.install_webhooks().await;
+    let (management, _windlass) = Management::running(Crds::Own).await;
     management.create_quickstart(&mut Machines::default()).await;
     let resource = |version: &str, kind: &str| {
         ApiResource::from_gvk(&GroupVersionKind::gvk("cluster.x-k8s.io", version, kind))
@@ -174,7 +185,7 @@ async fn nothing_is_done_twice_whatever_is_killed() {
         }
     };
     management.until_at("v1.31.2", &mut machines, restart).await;
-    println!("the process was started again {restarts} times");
+    figure("API server killed twice in an upgrade: restarts of the process", restarts);
     assert_eq!(machines.seen.len(), 10, "{:?}", machines.seen);
     management.rights_were_enough();
 }
@@ -182,11 +193,7 @@ async fn nothing_is_done_twice_whatever_is_killed() {
 /// The CRDs that Cluster API releases, instead of those of `deploy/`: nothing that Windlass writes is refused or lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn upstreams_crds_are_enough() {
-    let management = Management::install(Crds::Upstream).await;
-    let mut windlass = management.run_with_webhooks("first");
-    windlass.says("Leading");
-    management.install_webhooks().await;
-    management.extend().await;
+    let (management, _windlass) = Management::running(Crds::Upstream).await;
     let mut machines = Machines::default();
     management.create_quickstart(&mut machines).await;
     management.upgrade_to("v1.33.0").await;

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, Machine};
@@ -22,7 +24,7 @@ use windlass_extension::{DevelopmentCertificate, Extension, Server, Tls};
 use windlass_version::Version;
 
 use crate::apply::apply;
-use crate::components::{Asked, RealCluster, Windlass, counted};
+use crate::components::{Asked, RealCluster, Windlass, counted, figure};
 
 pub(crate) const ACCOUNT: &str = "system:serviceaccount:windlass-system:windlass";
 
@@ -58,82 +60,48 @@ impl Management {
         }
         let mut installed =
             Self { account: PathBuf::new(), calls: Arc::default(), cluster, admin, webhooks, webhook_port };
-        installed.apply_all(documents(&deploy("namespace.yaml"))).await;
+        installed.apply_all(manifests(&deploy("namespace.yaml"))).await;
         let definitions = match crds {
-            Crds::Own => documents(&deploy("crds.yaml")),
+            Crds::Own => manifests(&deploy("crds.yaml")),
             Crds::Upstream => {
                 let directory = crate::components::given("WINDLASS_REAL_CRDS");
                 let files = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-                files.flat_map(|file| documents(&file)).map(labelled).collect()
+                let released =
+                    files.flat_map(|file| manifests(&file)).filter(|crd| !is_dev(crd)).map(labelled);
+                // The Dev kinds are those of the provider that runs here, whose machines keep more in their status.
+                released.chain(manifests(&deploy("crds.yaml")).into_iter().filter(is_dev)).collect()
             }
         };
         installed.apply_all(definitions.into_iter().map(|crd| installed.reachable(crd)).collect()).await;
-        installed.established().await;
-        installed.apply_all(documents(&deploy("rbac.yaml"))).await;
+        established(&installed.admin).await;
+        installed.apply_all(manifests(&deploy("rbac.yaml"))).await;
         installed.account = installed.account_kubeconfig().await;
         installed
     }
 
+    /// Everything, with a process that leads and answers webhooks, and an extension.
+    pub(crate) async fn running(crds: Crds) -> (Self, Windlass) {
+        let management = Self::install(crds).await;
+        let mut windlass = management.run_with_webhooks("first");
+        windlass.says("Leading");
+        management.install_webhooks().await;
+        management.extend().await;
+        (management, windlass)
+    }
+
     /// The webhooks, which nothing can be written without from now on.
-    pub(crate) async fn install_webhooks(&self) {
-        let configurations = documents(&deploy("webhooks.yaml"));
+    async fn install_webhooks(&self) {
+        let configurations = manifests(&deploy("webhooks.yaml"));
         self.apply_all(configurations.into_iter().map(|one| self.reachable(one)).collect()).await;
     }
 
     /// There is no Service on a cluster without Nodes: where one is named, an address is.
-    fn reachable(&self, mut object: Value) -> Value {
-        fn visit(value: &mut Value, port: u16, bundle: &str) {
-            match value {
-                Value::Object(fields) => {
-                    if let Some(Value::Object(config)) = fields.get_mut("clientConfig")
-                        && let Some(service) = config.remove("service")
-                    {
-                        let path = service["path"].as_str().unwrap_or("/");
-                        config.insert("url".to_owned(), json!(format!("https://127.0.0.1:{port}{path}")));
-                        config.insert("caBundle".to_owned(), json!(bundle));
-                    }
-                    fields.values_mut().for_each(|field| visit(field, port, bundle));
-                }
-                Value::Array(items) => items.iter_mut().for_each(|item| visit(item, port, bundle)),
-                _ => {}
-            }
-        }
-        visit(&mut object, self.webhook_port, &self.webhooks.ca_bundle());
-        object
+    fn reachable(&self, object: Value) -> Value {
+        reachable(object, &|_| (self.webhook_port, self.webhooks.ca_bundle()))
     }
 
     pub(crate) async fn apply_all(&self, objects: Vec<Value>) {
-        for object in objects {
-            let about = format!("{} {}", object["kind"], object["metadata"]["name"]);
-            let begun = Instant::now();
-            // A webhook that has just been registered, or a kind that has just been defined, may not be there yet.
-            while let Err(error) = apply(&self.admin, &object).await {
-                assert!(begun.elapsed() < Duration::from_secs(20), "{about}: {error}");
-                tokio::time::sleep(Duration::from_millis(300)).await;
-            }
-        }
-    }
-
-    async fn established(&self) {
-        let api: Api<CustomResourceDefinition> = Api::all(self.admin.clone());
-        let begun = Instant::now();
-        loop {
-            let all = api.list(&ListParams::default()).await.unwrap().items;
-            let conditions = |crd: &CustomResourceDefinition| -> BTreeMap<String, String> {
-                let found = crd.status.as_ref().and_then(|status| status.conditions.clone());
-                found.into_iter().flatten().map(|found| (found.type_, found.status)).collect()
-            };
-            for crd in &all {
-                let wrong = conditions(crd).remove("NonStructuralSchema");
-                assert_eq!(wrong, None, "{}: {:?}", crd.name_any(), crd.status);
-            }
-            let is = |crd| conditions(crd).get("Established").is_some_and(|status| status == "True");
-            if all.iter().all(is) {
-                return;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(30), "not all CRDs are established");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
+        apply_all(&self.admin, objects).await;
     }
 
     /// A kubeconfig of the ServiceAccount that `deploy/` makes, with a token as a Pod has one.
@@ -154,7 +122,7 @@ impl Management {
     }
 
     /// `windlass run` that answers webhooks too, and leads.
-    pub(crate) fn run_with_webhooks(&self, identity: &str) -> Windlass {
+    fn run_with_webhooks(&self, identity: &str) -> Windlass {
         let address = format!("127.0.0.1:{}", self.webhook_port);
         let tls = ["--tls-cert", "webhook.crt", "--tls-key", "webhook.key"];
         let mut windlass = self.run(identity, &[&["--webhook-listen", &address][..], &tls].concat());
@@ -207,14 +175,15 @@ impl Management {
 
     /// Creates the Cluster of the quick start and waits until all of its machines are there.
     pub(crate) async fn create_quickstart(&self, watched: &mut Machines) {
-        self.apply_all(documents(&example("quickstart.yaml"))).await;
+        self.apply_all(manifests(&example("quickstart.yaml"))).await;
         self.until_at("v1.29.0", watched, |_| {}).await;
     }
 
     pub(crate) async fn upgrade_to(&self, version: &str) {
         let clusters: Api<Cluster> = Api::default_namespaced(self.admin.clone());
         let patch = json!({"spec": {"topology": {"version": version}}});
-        clusters.patch("quickstart", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+        let by_the_test = PatchParams { field_manager: Some("test".to_owned()), ..PatchParams::default() };
+        clusters.patch("quickstart", &by_the_test, &Patch::Merge(&patch)).await.unwrap();
     }
 
     /// Looks at the machines until all are at a version and nothing is pending. `each` is told how many were ever seen.
@@ -248,7 +217,9 @@ impl Management {
         let before = self.cluster.requests_of(ACCOUNT).len();
         tokio::time::sleep(Duration::from_secs(20)).await;
         let asked = self.cluster.requests_of(ACCOUNT).split_off(before);
-        println!("at rest, in 20 s: {:?}", counted(&asked));
+        let count = asked.len();
+        figure("at rest, 20 s: requests, all of them for the Lease and watches", count);
+        println!("{:?}", counted(&asked));
         let needless = |request: &&Asked| request.resource != "leases" && request.verb != "watch";
         let others: Vec<String> = asked.iter().filter(needless).map(Asked::line).collect();
         assert!(others.is_empty(), "{others:#?}");
@@ -273,6 +244,23 @@ impl Management {
         assert!(anonymous.is_empty(), "{} of {}: {}", anonymous.len(), asked.len(), anonymous[0]);
     }
 
+    /// Whatever is written is written under a name: Cluster API's where the fields are its own, Windlass's otherwise.
+    pub(crate) async fn everything_has_a_known_manager(&self) {
+        let mut seen = BTreeSet::new();
+        for object in objects_of_cluster_api(&self.admin).await.into_values() {
+            let managed = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+            seen.extend(managed.iter().filter_map(|entry| entry["manager"].as_str().map(str::to_owned)));
+        }
+        let is_known = |manager: &&String| {
+            ["windlass", "capi-"].iter().any(|beginning| manager.starts_with(beginning))
+                // What this test applies and patches itself, and the garbage collector.
+                || ["test", "kube-controller-manager"].contains(&manager.as_str())
+        };
+        assert!(seen.contains("windlass") && seen.contains("capi-topology"), "{seen:?}");
+        let others: Vec<&String> = seen.iter().filter(|manager| !is_known(manager)).collect();
+        assert!(others.is_empty(), "{others:?}");
+    }
+
     /// What there is, for whoever reads a failure.
     async fn state(&self) -> String {
         let clusters: Api<Cluster> = Api::default_namespaced(self.admin.clone());
@@ -284,6 +272,90 @@ impl Management {
         let lines: Vec<&str> = log.lines().collect();
         let log = lines[lines.len().saturating_sub(20)..].join("\n");
         format!("it takes too long: {}\n{log}\ncalls: {:?}", conditions.unwrap_or_default(), self.calls())
+    }
+}
+
+/// Webhooks by address where they are by Service: the port and the certificate authority of what is behind the Services of a
+/// namespace.
+pub(crate) fn reachable(mut object: Value, behind: &dyn Fn(&str) -> (u16, String)) -> Value {
+    fn visit(value: &mut Value, behind: &dyn Fn(&str) -> (u16, String)) {
+        match value {
+            Value::Object(fields) => {
+                if let Some(Value::Object(config)) = fields.get_mut("clientConfig")
+                    && let Some(service) = config.remove("service")
+                {
+                    let (port, bundle) = behind(service["namespace"].as_str().unwrap());
+                    let path = service["path"].as_str().unwrap_or("/");
+                    config.insert("url".to_owned(), json!(format!("https://127.0.0.1:{port}{path}")));
+                    config.insert("caBundle".to_owned(), json!(bundle));
+                }
+                fields.values_mut().for_each(|field| visit(field, behind));
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| visit(item, behind)),
+            _ => {}
+        }
+    }
+    visit(&mut object, behind);
+    object
+}
+
+pub(crate) async fn apply_all(admin: &Client, objects: Vec<Value>) {
+    for object in objects {
+        let about = format!("{} {}", object["kind"], object["metadata"]["name"]);
+        let begun = Instant::now();
+        // A webhook that has just been registered, or a kind that has just been defined, may not be there yet.
+        while let Err(error) = apply(admin, &object).await {
+            assert!(begun.elapsed() < Duration::from_secs(20), "{about}: {error}");
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    }
+}
+
+/// All objects of Cluster API, and Secrets, by kind and name.
+pub(crate) async fn objects_of_cluster_api(admin: &Client) -> BTreeMap<String, Value> {
+    let crds: Api<CustomResourceDefinition> = Api::all(admin.clone());
+    let mut found = BTreeMap::new();
+    let mut kinds = vec![(GroupVersionKind::gvk("", "v1", "Secret"), "secrets".to_owned())];
+    for crd in crds.list(&ListParams::default()).await.unwrap().items {
+        let version = crd.spec.versions.iter().find(|version| version.storage).unwrap();
+        if crd.spec.group.ends_with("cluster.x-k8s.io") && crd.spec.scope == "Namespaced" {
+            let kind = GroupVersionKind::gvk(&crd.spec.group, &version.name, &crd.spec.names.kind);
+            kinds.push((kind, crd.spec.names.plural.clone()));
+        }
+    }
+    for (kind, plural) in kinds {
+        let resource = ApiResource::from_gvk_with_plural(&kind, &plural);
+        let api: Api<DynamicObject> = Api::default_namespaced_with(admin.clone(), &resource);
+        for object in api.list(&ListParams::default()).await.unwrap().items {
+            found.insert(
+                format!("{} {}", kind.kind, object.name_any()),
+                serde_json::to_value(object).unwrap(),
+            );
+        }
+    }
+    found
+}
+
+/// Waits until all CRDs can be used.
+pub(crate) async fn established(admin: &Client) {
+    let api: Api<CustomResourceDefinition> = Api::all(admin.clone());
+    let begun = Instant::now();
+    loop {
+        let all = api.list(&ListParams::default()).await.unwrap().items;
+        let conditions = |crd: &CustomResourceDefinition| -> BTreeMap<String, String> {
+            let found = crd.status.as_ref().and_then(|status| status.conditions.clone());
+            found.into_iter().flatten().map(|found| (found.type_, found.status)).collect()
+        };
+        for crd in &all {
+            let wrong = conditions(crd).remove("NonStructuralSchema");
+            assert_eq!(wrong, None, "{}: {:?}", crd.name_any(), crd.status);
+        }
+        let is = |crd| conditions(crd).get("Established").is_some_and(|status| status == "True");
+        if all.iter().all(is) {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "not all CRDs are established");
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
@@ -304,7 +376,7 @@ fn is_at(machine: &Machine, version: &str) -> bool {
     node && machine.spec.version == version && machine.metadata.deletion_timestamp.is_none()
 }
 
-fn is_reconciled(cluster: &Cluster) -> bool {
+pub(crate) fn is_reconciled(cluster: &Cluster) -> bool {
     let conditions = serde_json::to_value(cluster).unwrap()["status"]["conditions"].clone();
     let is = |kind: &str| {
         let mut all = conditions.as_array().into_iter().flatten();
@@ -342,9 +414,18 @@ impl Machines {
     }
 }
 
-fn documents(file: &Path) -> Vec<Value> {
+fn is_dev(crd: &Value) -> bool {
+    crd["spec"]["group"] == "infrastructure.cluster.x-k8s.io"
+}
+
+pub(crate) fn manifests(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+    documents(&text)
+}
+
+/// The documents of a manifest.
+pub(crate) fn documents(text: &str) -> Vec<Value> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
     documents.into_iter().filter(|document| !document.is_null()).collect()
 }
 
@@ -352,6 +433,6 @@ fn deploy(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/alone").join(file)
 }
 
-fn example(file: &str) -> PathBuf {
+pub(crate) fn example(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(file)
 }

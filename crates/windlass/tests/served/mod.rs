@@ -1,5 +1,6 @@
 //! `windlass serve` in a process of its own that can be killed, and connections to it.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -23,25 +24,25 @@ pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 /// `windlass serve` on a port of the system's choice.
 pub(crate) struct Server {
-    child: Child,
+    pub(crate) child: Child,
     pub(crate) address: String,
     pub(crate) tls: Arc<ClientConfig>,
 }
 
 impl Server {
     pub(crate) fn start(directory: &Path) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_windlass"))
-            .args([
-                "serve",
-                "--data-dir",
-                "data",
-                "--listen",
-                "127.0.0.1:0",
-                "--kubeconfig-out",
-                "kubeconfig",
-            ])
+        Self::start_after("", directory)
+    }
+
+    /// As [`Server::start`], after a shell has run some commands that the process inherits the effect of.
+    pub(crate) fn start_after(commands: &str, directory: &Path) -> Self {
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("{commands}\nexec \"$@\""), "sh", env!("CARGO_BIN_EXE_windlass")])
+            .args(["serve", "--data-dir", "data", "--listen", "127.0.0.1:0"])
+            .args(["--kubeconfig-out", "kubeconfig"])
             .current_dir(directory)
             .stdout(Stdio::piped())
+            .stderr(File::create(directory.join("log")).unwrap())
             .spawn()
             .unwrap();
         let mut line = String::new();
@@ -110,9 +111,12 @@ impl Connection {
             .header("content-type", "application/json")
             .body(Full::new(Bytes::from(body.to_string())))
             .unwrap();
+        self.0.ready().await.ok()?;
         let response = self.0.send_request(request).await.ok()?;
         let code = response.status().as_u16();
         let body = response.into_body().collect().await.ok()?.to_bytes();
-        Some((code, serde_json::from_slice(&body).unwrap()))
+        // Health is told in words.
+        let text = || Value::String(String::from_utf8_lossy(&body).into_owned());
+        Some((code, serde_json::from_slice(&body).unwrap_or_else(|_| text())))
     }
 }

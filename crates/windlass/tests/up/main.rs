@@ -12,6 +12,7 @@ mod check;
 mod kills;
 mod kubectl;
 mod load;
+mod older;
 mod own_kind;
 mod process;
 mod selector;

@@ -36,12 +36,18 @@ pub(super) fn object(template: &Value, identity: Identity<'_>) -> Value {
 
 /// A copy of a template for one Cluster.
 pub(super) fn template(template: &Value, identity: Identity<'_>) -> Value {
-    json!({
+    let mut copy = json!({
         "apiVersion": text(template, "/apiVersion"),
         "kind": text(template, "/kind"),
         "metadata": metadata(template, template, identity),
-        "spec": template.get("spec").cloned().unwrap_or_else(|| json!({})),
-    })
+    });
+    // An empty one may be refused where none is accepted.
+    if let Some(spec) =
+        template.get("spec").filter(|spec| spec.as_object().is_none_or(|spec| !spec.is_empty()))
+    {
+        copy["spec"] = spec.clone();
+    }
+    copy
 }
 
 /// Labels and annotations of the template stay; those of the topology win; nothing else of the metadata is taken.

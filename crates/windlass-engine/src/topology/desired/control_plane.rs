@@ -66,7 +66,7 @@ pub(super) fn build(
                 name: machines_name,
                 labels: inputs.labels(),
                 annotations: BTreeMap::new(),
-                owner: Some(inputs.owner()),
+                owner: Some(inputs.owner()?),
             };
             Some(clone::template(&machines, identity))
         }
@@ -79,7 +79,7 @@ pub(super) fn build(
         name: name.clone(),
         labels: labels.clone(),
         annotations: metadata.annotations.clone(),
-        owner: Some(inputs.controlling_owner()),
+        owner: Some(inputs.controlling_owner()?),
     };
     let mut control_plane = clone::object(&template, identity);
     let spec = object(&mut control_plane, &["spec"]);
@@ -102,7 +102,7 @@ pub(super) fn build(
             Contract::V1Beta2 => set_machines(&mut control_plane, machines, part_class, part),
         }
     }
-    let health_check = health_check::of_control_plane(inputs, part_class, part, &name);
+    let health_check = health_check::of_control_plane(inputs, part_class, part, &name)?;
     Ok(ControlPlaneParts { machines, control_plane, health_check })
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use kube_core::ObjectMeta;
 use windlass_api::cluster::{
     ControlPlaneClass, ControlPlaneTopology, HealthCheckRemediation, HealthChecks, MachineDeploymentClass,
     MachineDeploymentHealthCheckRemediation, MachineDeploymentTopology, MachineHealthCheck,
     MachineHealthCheckSpec,
 };
+use windlass_api::identity::Incomplete;
 use windlass_api::names::{CONTROL_PLANE_LABEL, TOPOLOGY_DEPLOYMENT_NAME_LABEL, TOPOLOGY_OWNED_LABEL};
 
 use super::{Inputs, match_labels};
@@ -18,14 +18,16 @@ pub(super) fn of_control_plane(
     class: &ControlPlaneClass,
     topology: &ControlPlaneTopology,
     name: &str,
-) -> Option<MachineHealthCheck> {
-    class.machine_infrastructure.as_ref()?;
-    let (checks, remediation) = chosen(
+) -> Result<Option<MachineHealthCheck>, Incomplete> {
+    let chosen = chosen(
         topology.health_check.as_ref().map(|own| (own.enabled, (&own.checks, &own.remediation))),
         class.health_check.as_ref().map(|class| (&class.checks, &class.remediation)),
-    )?;
+    );
+    let Some((checks, remediation)) = chosen.filter(|_| class.machine_infrastructure.is_some()) else {
+        return Ok(None);
+    };
     let selector = [(CONTROL_PLANE_LABEL.to_owned(), String::new())].into();
-    Some(build(inputs, name.to_owned(), selector, checks, remediation.clone()))
+    build(inputs, name.to_owned(), selector, checks, remediation.clone()).map(Some)
 }
 
 /// The health check of a MachineDeployment, under the same name.
@@ -33,20 +35,20 @@ pub(super) fn of_machine_deployment(
     inputs: Inputs<'_>,
     class: &MachineDeploymentClass,
     topology: &MachineDeploymentTopology,
-    machine_deployment: &ObjectMeta,
-) -> Option<Box<MachineHealthCheck>> {
-    let (checks, remediation) = definition(class, topology)?;
+    machine_deployment: &str,
+) -> Result<Option<Box<MachineHealthCheck>>, Incomplete> {
+    let Some((checks, remediation)) = health_check(class, topology) else { return Ok(None) };
     let remediation = HealthCheckRemediation {
         trigger_if: remediation.trigger_if.clone(),
         template_ref: remediation.template_ref.clone(),
     };
     let selector = [(TOPOLOGY_DEPLOYMENT_NAME_LABEL.to_owned(), topology.name.clone())].into();
-    let name = machine_deployment.name.clone()?;
-    Some(Box::new(build(inputs, name, selector, checks, remediation)))
+    let check = build(inputs, machine_deployment.to_owned(), selector, checks, remediation)?;
+    Ok(Some(Box::new(check)))
 }
 
 /// What makes a Machine of a MachineDeployment unhealthy, and what happens then.
-pub(super) fn definition<'a>(
+pub(super) fn health_check<'a>(
     class: &'a MachineDeploymentClass,
     topology: &'a MachineDeploymentTopology,
 ) -> Option<(&'a HealthChecks, &'a MachineDeploymentHealthCheckRemediation)> {
@@ -78,7 +80,7 @@ fn build(
     mut selector: BTreeMap<String, String>,
     checks: &HealthChecks,
     remediation: HealthCheckRemediation,
-) -> MachineHealthCheck {
+) -> Result<MachineHealthCheck, Incomplete> {
     selector.insert(TOPOLOGY_OWNED_LABEL.to_owned(), String::new());
     let spec = MachineHealthCheckSpec {
         cluster_name: inputs.cluster_name().to_owned(),
@@ -86,5 +88,5 @@ fn build(
         checks: checks.clone(),
         remediation,
     };
-    MachineHealthCheck { metadata: inputs.metadata(name), spec, ..MachineHealthCheck::default() }
+    Ok(MachineHealthCheck { metadata: inputs.metadata(name)?, spec, ..MachineHealthCheck::default() })
 }

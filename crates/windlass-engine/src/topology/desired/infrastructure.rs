@@ -24,7 +24,7 @@ pub(super) fn build(inputs: Inputs<'_>, pass: &mut Pass<'_>) -> Result<Value, Bu
         name,
         labels: inputs.labels(),
         annotations: BTreeMap::new(),
-        owner: Some(inputs.controlling_owner()),
+        owner: Some(inputs.controlling_owner()?),
     };
     Ok(clone::object(&template, identity))
 }

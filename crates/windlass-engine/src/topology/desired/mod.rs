@@ -23,6 +23,7 @@ use windlass_api::cluster::{
     MachinePool, MachineTemplateSpec, TemplateMeta, Topology,
 };
 use windlass_api::hooks::HolderReference;
+use windlass_api::identity::{Incomplete, controller_reference, owner_reference};
 use windlass_api::names::{CLUSTER_NAME_LABEL, TOPOLOGY_OWNED_LABEL};
 
 use super::observed::WorkerKind;
@@ -163,6 +164,9 @@ pub enum BuildError {
         /// The class.
         class: String,
     },
+    /// The Cluster does not say which one it is.
+    #[error(transparent)]
+    Incomplete(#[from] Incomplete),
     /// A name cannot be made.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -268,31 +272,25 @@ impl<'a> Inputs<'a> {
     }
 
     /// The Cluster as the owner of an object.
-    fn owner(&self) -> OwnerReference {
-        OwnerReference {
-            api_version: Cluster::API_VERSION.to_owned(),
-            kind: Cluster::KIND.to_owned(),
-            name: self.cluster_name().to_owned(),
-            uid: self.cluster.metadata.uid.clone().unwrap_or_default(),
-            ..OwnerReference::default()
-        }
+    fn owner(&self) -> Result<OwnerReference, Incomplete> {
+        owner_reference(self.cluster)
     }
 
     /// The Cluster as the owner that controls an object. The Cluster's own controller says the same of its
     /// infrastructure and its control plane: with anything else, the two would undo each other's writes forever.
-    fn controlling_owner(&self) -> OwnerReference {
-        OwnerReference { controller: Some(true), block_owner_deletion: Some(true), ..self.owner() }
+    fn controlling_owner(&self) -> Result<OwnerReference, Incomplete> {
+        controller_reference(self.cluster)
     }
 
     /// Metadata of an object of our own kinds.
-    fn metadata(&self, name: String) -> ObjectMeta {
-        ObjectMeta {
+    fn metadata(&self, name: String) -> Result<ObjectMeta, Incomplete> {
+        Ok(ObjectMeta {
             namespace: Some(self.namespace().to_owned()),
             name: Some(name),
             labels: Some(self.labels()),
-            owner_references: Some(vec![self.owner()]),
+            owner_references: Some(vec![self.owner()?]),
             ..ObjectMeta::default()
-        }
+        })
     }
 
     /// The labels that everything of a topology has.

@@ -40,34 +40,42 @@ pub(super) fn build(
     Ok(groups)
 }
 
+/// The class of an entry of the topology, and what both kinds of workers have. Cluster API gives the fields the same
+/// names in both kinds, and no type in common.
+macro_rules! common {
+    ($kind:expr, $entry:ident, $classes:ident, $timeouts:expr) => {{
+        let class = $classes.iter().find(|class| class.class == $entry.class);
+        let class = class.ok_or_else(|| unknown_class($kind, &$entry.name, &$entry.class))?;
+        let common = Entry {
+            kind: $kind,
+            name: &$entry.name,
+            class: &$entry.class,
+            metadata: merged(&class.metadata, &$entry.metadata),
+            naming: &class.naming.template,
+            replicas: $entry.replicas,
+            overrides: &$entry.variables.overrides,
+            min_ready_seconds: $entry.min_ready_seconds.or(class.min_ready_seconds),
+            taints: first_of(&$entry.taints, &class.taints),
+            deletion: timeouts(&$timeouts(&$entry.deletion), &$timeouts(&class.deletion)),
+        };
+        (class, common)
+    }};
+}
+
 fn machine_deployment(
     inputs: Inputs<'_>,
     entry: &MachineDeploymentTopology,
     pass: &mut Pass<'_>,
 ) -> Result<DesiredGroup, BuildError> {
-    let kind = WorkerKind::MachineDeployment;
     let classes = &inputs.blueprint.class.spec.workers.machine_deployments;
-    let class = classes.iter().find(|class| class.class == entry.class);
-    let class = class.ok_or_else(|| unknown_class(kind, &entry.name, &entry.class))?;
-    let common = Entry {
-        kind,
-        name: &entry.name,
-        class: &entry.class,
-        metadata: merged(&class.metadata, &entry.metadata),
-        naming: &class.naming.template,
-        replicas: entry.replicas,
-        overrides: &entry.variables.overrides,
-        min_ready_seconds: entry.min_ready_seconds.or(class.min_ready_seconds),
-        taints: first_of(&entry.taints, &class.taints),
-        deletion: timeouts(&timeouts_of(&entry.deletion), &timeouts_of(&class.deletion)),
-    };
-    let Parts { metadata, mut template, bootstrap, infrastructure } = common.build(inputs, pass)?;
+    let (class, common) = common!(WorkerKind::MachineDeployment, entry, classes, timeouts_of);
+    let Parts { name, metadata, mut template, bootstrap, infrastructure } = common.build(inputs, pass)?;
     let domain = if entry.failure_domain.is_empty() { &class.failure_domain } else { &entry.failure_domain };
     template.spec.failure_domain.clone_from(domain);
     template.spec.readiness_gates = first_of(&entry.readiness_gates, &class.readiness_gates).to_vec();
-    let health_check = health_check::of_machine_deployment(inputs, class, entry, &metadata);
-    let max_in_flight =
-        health_check::definition(class, entry).and_then(|(_, remediation)| remediation.max_in_flight.clone());
+    let health_check = health_check::of_machine_deployment(inputs, class, entry, &name)?;
+    let max_in_flight = health_check::health_check(class, entry)
+        .and_then(|(_, remediation)| remediation.max_in_flight.clone());
     let spec = MachineDeploymentSpec {
         cluster_name: inputs.cluster_name().to_owned(),
         replicas: entry.replicas,
@@ -107,26 +115,15 @@ fn machine_pool(
     entry: &MachinePoolTopology,
     pass: &mut Pass<'_>,
 ) -> Result<DesiredGroup, BuildError> {
-    let kind = WorkerKind::MachinePool;
     let classes = &inputs.blueprint.class.spec.workers.machine_pools;
-    let class = classes.iter().find(|class| class.class == entry.class);
-    let class = class.ok_or_else(|| unknown_class(kind, &entry.name, &entry.class))?;
-    let common = Entry {
-        kind,
-        name: &entry.name,
-        class: &entry.class,
-        metadata: merged(&class.metadata, &entry.metadata),
-        naming: &class.naming.template,
-        replicas: entry.replicas,
-        overrides: &entry.variables.overrides,
-        min_ready_seconds: entry.min_ready_seconds.or(class.min_ready_seconds),
-        taints: first_of(&entry.taints, &class.taints),
-        deletion: timeouts(&entry.deletion, &class.deletion),
-    };
-    let Parts { metadata, template, bootstrap, infrastructure } = common.build(inputs, pass)?;
+    let (class, common) = common!(WorkerKind::MachinePool, entry, classes, Clone::clone);
+    let Parts { metadata, template, bootstrap, infrastructure, .. } = common.build(inputs, pass)?;
+    // Where the provider decides how many instances there are, the topology does not.
+    let is_managed = MachinePool { metadata: metadata.clone(), ..MachinePool::default() }
+        .are_replicas_managed_externally();
     let spec = MachinePoolSpec {
         cluster_name: inputs.cluster_name().to_owned(),
-        replicas: entry.replicas,
+        replicas: entry.replicas.filter(|_| !is_managed),
         template,
         failure_domains: first_of(&entry.failure_domains, &class.failure_domains).to_vec(),
         ..MachinePoolSpec::default()
@@ -156,6 +153,7 @@ struct Entry<'a> {
 
 /// What is made of an entry of either kind.
 struct Parts {
+    name: String,
     metadata: ObjectMeta,
     template: MachineTemplateSpec,
     bootstrap: Value,
@@ -194,6 +192,7 @@ impl Entry<'_> {
             self.class,
             &bootstrap_name,
         );
+        let owner = inputs.owner()?;
         let mut cloned = |template: &Value, field: &str, object_name: String| {
             let template = pass.template(Asked {
                 part: Part::Workers(self.kind, self.class.to_owned()),
@@ -213,7 +212,7 @@ impl Entry<'_> {
                 name: object_name,
                 labels,
                 annotations: BTreeMap::new(),
-                owner: Some(inputs.owner()),
+                owner: Some(owner.clone()),
             };
             match self.kind {
                 WorkerKind::MachineDeployment => {
@@ -243,9 +242,9 @@ impl Entry<'_> {
         let metadata = ObjectMeta {
             labels: Some(labels),
             annotations: Some(metadata.annotations).filter(|annotations| !annotations.is_empty()),
-            ..inputs.metadata(name)
+            ..inputs.metadata(name.clone())?
         };
-        Ok(Parts { metadata, template, bootstrap, infrastructure })
+        Ok(Parts { name, metadata, template, bootstrap, infrastructure })
     }
 
     /// The labels by which the objects of the entry are found.

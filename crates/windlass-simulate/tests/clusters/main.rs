@@ -1,0 +1,14 @@
+//! Whole clusters: what is brought up, upgraded, changed by users and read by other programs. One binary, because each one
+//! links everything there is.
+
+mod groups;
+mod https;
+mod in_place_https;
+mod manifests;
+mod mistakes;
+mod readers;
+mod refusals;
+mod support;
+mod topology;
+mod upgrade;
+mod world;
