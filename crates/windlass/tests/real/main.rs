@@ -5,7 +5,7 @@
 #![expect(clippy::print_stdout, reason = "figures are what the run is for")]
 
 mod alone;
-#[path = "../apply/mod.rs"]
+#[path = "../commands/apply.rs"]
 mod apply;
 mod components;
 mod management;

@@ -6,7 +6,7 @@
     reason = "a failing helper fails the test"
 )]
 
-#[path = "../apply/mod.rs"]
+#[path = "../commands/apply.rs"]
 mod apply;
 mod check;
 mod kills;

@@ -7,14 +7,12 @@
     reason = "a failing helper fails the test"
 )]
 
-mod served;
-
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use served::{CONFIG_MAPS, Connection, Server};
+use crate::served::{CONFIG_MAPS, Connection, Server};
 
 const WRITERS: usize = 8;
 const KILLS: usize = 200;

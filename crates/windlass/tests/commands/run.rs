@@ -2,8 +2,6 @@
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a failing helper fails the test")]
 
-mod apply;
-
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -19,7 +17,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use windlass_extension::DevelopmentCertificate;
 
-use apply::apply;
+use crate::apply::apply;
 
 /// A process that says on its standard output how far it is, ended when it goes out of scope.
 struct Process {

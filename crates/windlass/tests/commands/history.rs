@@ -11,8 +11,6 @@
     reason = "a failing helper fails the test"
 )]
 
-mod served;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,7 +21,7 @@ use hyper::Request;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use served::{CONFIG_MAPS, Connection, Server};
+use crate::served::{CONFIG_MAPS, Connection, Server};
 
 const CLIENTS: usize = 6;
 const OBJECTS: usize = 3;

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
-mod apply;
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +15,7 @@ use windlass_engine::condition;
 use windlass_manager::{Data, Embedded, EmbeddedAdmission, install};
 use windlass_simulate::{SimulatedExtension, SimulatedUpdater, World, WorldOptions, key};
 
-use apply::apply;
+use crate::apply::apply;
 
 /// Wrong on purpose: what `windlass extension lint` finds in it is in the README.
 const MISTAKEN: &str = "mistaken-extensionconfig.yaml";

@@ -2,8 +2,6 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failing helper fails the test")]
 
-mod served;
-
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit, setrlimit};
 use serde_json::{Value, json};
 
-use served::{CONFIG_MAPS, Connection, Server};
+use crate::served::{CONFIG_MAPS, Connection, Server};
 
 async fn connected(server: &Server) -> Connection {
     Server::connect(&server.address, Arc::clone(&server.tls))

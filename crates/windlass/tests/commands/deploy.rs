@@ -2,8 +2,6 @@
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a failing helper fails the test")]
 
-mod apply;
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -28,7 +26,7 @@ use windlass_simulate::{
 use windlass_store::{History, Store};
 use windlass_version::Version;
 
-use apply::apply;
+use crate::apply::apply;
 
 const ACCOUNT: &str = "system:serviceaccount:windlass-system:windlass";
 

@@ -2,15 +2,13 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failing helper fails the test")]
 
-mod served;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use crate::served::{CONFIG_MAPS, Server};
 use serde_json::Value;
-use served::{CONFIG_MAPS, Server};
 
 /// The exit code and what was printed.
 fn windlass(directory: &Path, arguments: &[&str]) -> (i32, String) {
