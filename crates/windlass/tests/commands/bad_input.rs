@@ -1,6 +1,4 @@
 //! Input that no text file can show: huge, deep, not UTF-8, a closed pipe. Never a panic.
-#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStringExt;

@@ -1,7 +1,5 @@
 //! `windlass credentials` and `windlass backup --overwrite`, as a user runs them.
 
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;

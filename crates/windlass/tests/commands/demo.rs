@@ -1,7 +1,5 @@
 //! `windlass demo` as a process, without a terminal.
 
-#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::process::{Command, Output};
 
 fn demo(arguments: &[&str]) -> (Option<i32>, String, String) {

@@ -1,7 +1,5 @@
 //! The manifests in `deploy/`: they are whole, and the controllers can do their work with exactly the rights they give.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,4 @@
 //! `windlass describe` against a real API over HTTPS.
-#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};

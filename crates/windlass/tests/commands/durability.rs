@@ -1,12 +1,5 @@
 //! What `windlass serve` has acknowledged is there after `kill -9`, whenever it comes, and nothing is half there.
 
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a failing helper fails the test"
-)]
-
 use std::sync::Arc;
 
 use serde_json::{Value, json};

@@ -1,7 +1,5 @@
 //! Every example is applied, with admission, as `windlass up` has it; and the pages in `docs/` name what there is.
 
-#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,6 +1,4 @@
 //! `windlass extension` against a live extension on real HTTPS.
-#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

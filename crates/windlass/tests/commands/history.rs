@@ -4,13 +4,6 @@
 //! agrees with what each client saw and when. A write whose answer never came may have happened or not; the
 //! watches and the final state tell which, and all of them must tell the same.
 
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "a failing helper fails the test"
-)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,6 @@
 //! Plays the stories of `tests/live` with an example extension that runs as a process of its own, behind HTTPS, each compared
 //! with its committed output. `cargo xtask bless` rewrites it.
 
-#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -3,6 +3,13 @@
 //! One binary for all of them, so that it is linked once and its tests share the cores. `up` and `readme` are apart: the one is
 //! asked for by name, the other changes the current directory of its process.
 
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a failing helper fails the test"
+)]
+
 mod apply;
 mod bad_input;
 mod credentials;

@@ -1,7 +1,5 @@
 //! Manifests of v1beta1, and objects of a live cluster, as commands read them: from a directory and from the standard input.
 
-#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};

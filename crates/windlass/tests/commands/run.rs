@@ -1,7 +1,5 @@
 //! `windlass run` against a `windlass serve`, both as processes, over HTTPS.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! `windlass serve` as a process that runs out of something: descriptors, room on its disk.
 
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;

@@ -1,6 +1,4 @@
 //! `windlass serve`, `backup` and `restore` as processes.
-#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;

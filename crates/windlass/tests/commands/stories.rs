@@ -1,7 +1,5 @@
 //! Plays the stories of `tests/stories`, each compared with its committed output. `cargo xtask bless` rewrites it.
 
-#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,7 +1,5 @@
 //! The transcript in the README, run as it stands there in a clean directory, and what it prints compared.
 
-#![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
-
 use std::path::Path;
 use std::process::Command;
 
