@@ -17,13 +17,14 @@
 //! - Whole numbers of documents are printed in full (Go prints `1000000` as `1e+06`). They are float64, as in Go, and
 //!   may also stand where an integer is needed, and be compared with integers.
 //! - Maps are walked in the order of their keys everywhere, also by `keys` and `values`.
-//! - Functions that depend on the clock, chance, the environment or the network, or that handle secrets, do not exist:
-//!   [`refused_functions`]. `toYaml` does, upstream it does not.
+//! - Functions that depend on the clock, chance, the environment or the network do not exist: [`refused_functions`].
+//!   `toYaml` does, upstream it does not.
 //! - A call of a template that nothing defines, or of a function with a wrong number of arguments, is found when the
 //!   template is read; Go finds it when it gets there.
 //! - Strings are UTF-8. Where Go would cut through a character or decode other bytes, there is an error. `initials` and
 //!   `nospace` know characters that are not ASCII.
-//! - `b64dec`, `b32dec` and `toJson` fail where they would return a message or nothing.
+//! - `b64dec`, `b32dec`, `derivePassword` and `toJson` fail where they would return a message or nothing. What
+//!   `buildCustomCert` returns is a map, and of the key only the form is checked.
 //! - `sortAlpha` does not change the list that it is given.
 //! - There are no complex numbers, `printf` writes floats neither with `%b` nor `%x`, times have the methods `Year`,
 //!   `YearDay`, `Day`, `Hour`, `Minute`, `Second`, `Unix`, `Format` and `String` only, and read no names of time zones but
@@ -39,8 +40,10 @@ mod json;
 mod lex;
 mod methods;
 mod parse;
+mod pem;
 mod print;
 mod printf;
+mod private_key;
 mod re2;
 mod semver;
 mod value;

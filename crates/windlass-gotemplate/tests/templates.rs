@@ -118,6 +118,19 @@ fn mistakes_are_named() {
         ("{{ fail \"no zone\" }}", "template, line 1: fail: no zone"),
         ("{{ div 1 0 }}", "template, line 1: div: division by zero"),
         (
+            "{{ decryptAES \"wrong\" \"AAECAwQFBgcICQoLDA0OD4aChIkqfhLglmmHSXlA6r0=\" }}",
+            "template, line 1: decryptAES: the password is not the one that it was encrypted with",
+        ),
+        (
+            "{{ derivePassword 1 \"longest\" \"secret\" \"u\" \"s\" }}",
+            "template, line 1: derivePassword: there is no password type \"longest\", only basic, long, maximum, medium, \
+             pin, short",
+        ),
+        (
+            "{{ buildCustomCert \"LS0t\" \"LS0t\" }}",
+            "template, line 1: buildCustomCert: the certificate is not PEM",
+        ),
+        (
             "{{ repeat 999999999 \"xxxxxxxxxx\" }}",
             "template, line 1: repeat: the result is larger than 1048576 bytes",
         ),
@@ -200,6 +213,8 @@ fn templates_are_bounded() {
         ("{{ printf \"%.1000000f%1000000s%-1000000d%.1000000d\" 1.5 \"a\" 1 2 }}".to_owned(), LARGE),
         ("{{ printf \"%.1000000g %.1000000e\" 1.5 1.5 }}{{ repeat 2000000 \"a\" }}".to_owned(), LARGE),
         ("{{ range 1000000 }}{{ $x := until 1000 }}{{ end }}".to_owned(), STEPS),
+        // Each takes 32 MiB and a tenth of a second.
+        ("{{ range 5 }}{{ $x := derivePassword 1 \"pin\" \"p\" \"u\" \"s\" }}{{ end }}".to_owned(), STEPS),
     ];
     for (template, expected) in rows {
         let error = render(&template, &json!({}), MissingKey::NoValue).unwrap_err().to_string();

@@ -62,7 +62,7 @@ fn decoded(bytes: Option<Vec<u8>>) -> Result<Value, String> {
 }
 
 /// Go leaves out line breaks.
-fn base64_decode(encoded: &str) -> Option<Vec<u8>> {
+pub(super) fn base64_decode(encoded: &str) -> Option<Vec<u8>> {
     BASE64_STANDARD.decode(encoded.replace(['\n', '\r'], "")).ok()
 }
 

@@ -1,4 +1,4 @@
-//! The functions of Go and Sprig that depend on nothing but their arguments, and the names of those that cannot be had.
+//! The functions of Go and Sprig that depend on nothing but their arguments, and the names of those that are refused.
 
 mod builtins;
 mod case;
@@ -10,6 +10,7 @@ mod lists;
 mod math;
 mod paths;
 mod regexes;
+mod secrets;
 mod strings;
 mod times;
 mod urls;
@@ -71,6 +72,7 @@ const FAMILIES: &[&[Function]] = &[
     math::FUNCTIONS,
     paths::FUNCTIONS,
     regexes::FUNCTIONS,
+    secrets::FUNCTIONS,
     strings::FUNCTIONS,
     times::FUNCTIONS,
     urls::FUNCTIONS,
@@ -82,20 +84,16 @@ const ZONE: &str = "it depends on the time zone of the machine";
 const RANDOM: &str = "it depends on chance";
 const ENVIRONMENT: &str = "it depends on the environment of the controller";
 const NETWORK: &str = "it asks the network";
-const SECRETS: &str = "keys, certificates and passwords do not belong into a ClusterClass";
 
 /// Functions of Sprig that are refused, and why.
 const REFUSED: &[(&str, &str)] = &[
     ("ago", CLOCK),
     ("bcrypt", RANDOM),
-    ("buildCustomCert", SECRETS),
     ("date", ZONE),
     ("dateInZone", ZONE),
     ("dateModify", "mustDateModify does the same and says what is wrong"),
     ("date_in_zone", ZONE),
     ("date_modify", "must_date_modify does the same and says what is wrong"),
-    ("decryptAES", SECRETS),
-    ("derivePassword", SECRETS),
     ("encryptAES", RANDOM),
     ("env", ENVIRONMENT),
     ("expandenv", ENVIRONMENT),
