@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failing helper fails the test")]
 
+mod authority;
+
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,7 +17,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rcgen::ExtendedKeyUsagePurpose;
 use rustls::RootCertStore;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -26,57 +28,28 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 use windlass_etcd::{Channel, ConnectionError, Credentials, EtcdClient, EtcdError, MemoryEtcd, Refusal};
 
-/// An authority, and certificates of it.
-struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    pem: String,
-}
+use authority::Authority;
 
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "etcd-ca");
-        let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { issuer: Issuer::new(params, key), pem }
-    }
-
-    /// Certificate and key.
-    fn signed(&self, names: &[&str], usage: ExtendedKeyUsagePurpose) -> (String, String) {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut params = CertificateParams::new(names).unwrap();
-        params.extended_key_usages = vec![usage];
-        let key = KeyPair::generate().unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
-    }
-
-    fn credentials(&self, of: &Self) -> Credentials {
-        let (certificate, key) = of.signed(&[], ExtendedKeyUsagePurpose::ClientAuth);
-        Credentials::from_pem(&self.pem, &certificate, &key).unwrap()
-    }
-
-    /// A server that wants certificates of this authority, as kubeadm's etcd does.
-    fn server(&self) -> TlsAcceptor {
-        let provider = Arc::new(ring::default_provider());
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
-        let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
-        // The names that kubeadm writes: not the name of the pod, by which a member is asked for.
-        let (certificate, key) =
-            self.signed(&["node-1", "localhost", "127.0.0.1"], ExtendedKeyUsagePurpose::ServerAuth);
-        let mut config = rustls::ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_client_cert_verifier(clients.build().unwrap())
-            .with_single_cert(
-                vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
-                PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
-            )
-            .unwrap();
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        TlsAcceptor::from(Arc::new(config))
-    }
+/// A server that wants certificates of an authority, as kubeadm's etcd does.
+fn server(authority: &Authority) -> TlsAcceptor {
+    let provider = Arc::new(ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.pem.as_bytes()).unwrap()).unwrap();
+    let clients = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+    // The names that kubeadm writes: not the name of the pod, by which a member is asked for.
+    let (certificate, key) =
+        authority.signed(&["node-1", "localhost", "127.0.0.1"], &[ExtendedKeyUsagePurpose::ServerAuth]);
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(clients.build().unwrap())
+        .with_single_cert(
+            vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()],
+            PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+        )
+        .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    TlsAcceptor::from(Arc::new(config))
 }
 
 /// Answers on a stream as member `a` does, with the status in trailers, where gRPC has it.
@@ -128,7 +101,7 @@ async fn a_member_is_believed_by_its_authority_whatever_its_name() {
     let (authority, etcd) = (Authority::new(), etcd());
     let long = format!("etcd-{}", "n".repeat(63));
     for name in ["etcd-node-1", long.as_str()] {
-        let stream = behind_tls(authority.server(), &etcd);
+        let stream = behind_tls(server(&authority), &etcd);
         let channel = Channel::tls(stream, &authority.credentials(&authority), name).await.unwrap();
         let client = EtcdClient::new(channel);
         let members = client.members().await.unwrap();
@@ -145,14 +118,14 @@ async fn a_member_is_believed_by_its_authority_whatever_its_name() {
 #[tokio::test]
 async fn a_member_of_another_authority_is_refused_and_refuses_us() {
     let (authority, other, etcd) = (Authority::new(), Authority::new(), etcd());
-    let stream = behind_tls(other.server(), &etcd);
+    let stream = behind_tls(server(&other), &etcd);
     let error = Channel::tls(stream, &authority.credentials(&other), "etcd-node-1").await.unwrap_err();
     assert!(
         matches!(&error, ConnectionError::Tls(why) if why.contains("invalid peer certificate")),
         "{error}"
     );
     // Since TLS 1.3 a server says only after the handshake that it does not take a certificate.
-    let stream = behind_tls(authority.server(), &etcd);
+    let stream = behind_tls(server(&authority), &etcd);
     match Channel::tls(stream, &authority.credentials(&other), "etcd-node-1").await {
         Err(ConnectionError::Tls(_) | ConnectionError::Broken(_)) => {}
         Err(other) => unreachable!("{other}"),
@@ -166,7 +139,7 @@ async fn a_member_of_another_authority_is_refused_and_refuses_us() {
 #[tokio::test]
 async fn certificates_that_are_none_are_named() {
     let authority = Authority::new();
-    let (certificate, key) = authority.signed(&[], ExtendedKeyUsagePurpose::ClientAuth);
+    let (certificate, key) = authority.signed(&[], &[ExtendedKeyUsagePurpose::ClientAuth]);
     for (authority, certificate, key, what) in [
         (
             "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",

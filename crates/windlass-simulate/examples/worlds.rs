@@ -4,17 +4,16 @@
 
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
+#[path = "shared/arguments.rs"]
+mod arguments;
+
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use windlass_simulate::worlds::{Found, Search, Tale, minimise};
 
-fn option(name: &str) -> Option<u64> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let at = arguments.iter().position(|argument| argument == name)?;
-    arguments.get(at + 1)?.parse().ok()
-}
+use arguments::option;
 
 fn main() -> ExitCode {
     let (runs, seed) = (option("--runs").unwrap_or(1000), option("--seed").unwrap_or(0));

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
+use rcgen::ExtendedKeyUsagePurpose;
 use tokio::net::TcpStream;
 use windlass_etcd::{Channel, ConnectionError, Credentials, EtcdClient, EtcdError, Member, MemberId};
+
+use crate::authority::Authority;
 
 /// Where `cargo xtask real` put something.
 fn given(variable: &str) -> PathBuf {
@@ -26,39 +28,6 @@ pub(crate) fn figure(what: &str, value: impl std::fmt::Display) {
 
 /// How long anything may take here. Elections take a second, and the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// An authority, and a certificate of it for every member and for us.
-pub(crate) struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    pem: String,
-}
-
-impl Authority {
-    pub(crate) fn new() -> Self {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "etcd-ca");
-        let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { issuer: Issuer::new(params, key), pem }
-    }
-
-    fn signed(&self, names: &[&str]) -> (String, String) {
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut params = CertificateParams::new(names).unwrap();
-        // Members are clients of each other.
-        params.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let key = KeyPair::generate().unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
-    }
-
-    /// What trusts this authority, and identifies by `of`.
-    pub(crate) fn credentials(&self, of: &Self) -> Credentials {
-        let (certificate, key) = of.signed(&[]);
-        Credentials::from_pem(&self.pem, &certificate, &key).unwrap()
-    }
-}
 
 /// One member: where it is, and its process while it runs.
 struct Process {
@@ -97,7 +66,9 @@ impl Cluster {
     pub(crate) async fn start(names: &[&str], flags: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let authority = Authority::new();
-        let (certificate, key) = authority.signed(&["node", "localhost", "127.0.0.1"]);
+        // Members are clients of each other.
+        let usages = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let (certificate, key) = authority.signed(&["node", "localhost", "127.0.0.1"], &usages);
         for (file, text) in [("ca.crt", &authority.pem), ("tls.crt", &certificate), ("tls.key", &key)] {
             std::fs::write(directory.path().join(file), text).unwrap();
         }

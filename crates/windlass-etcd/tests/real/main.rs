@@ -4,6 +4,8 @@
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a failing helper fails the test")]
 #![expect(clippy::print_stdout, reason = "figures are what the run is for")]
 
+#[path = "../authority/mod.rs"]
+mod authority;
 mod cluster;
 
 use std::sync::Arc;
@@ -12,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use windlass_etcd::{AlarmKind, ConnectionError, EtcdClient, EtcdError, MemberId, Refusal};
 
-use cluster::{Authority, Cluster, figure};
+use authority::Authority;
+use cluster::{Cluster, figure};
 
 const NAMES: [&str; 3] = ["node-1", "node-2", "node-3"];
 const PUT: &str = "/etcdserverpb.KV/Put";
