@@ -54,8 +54,8 @@ pub const BEFORE_CLUSTER_UPGRADE_ANNOTATION_PREFIX: &str = "before-upgrade.hook.
 
 // Additions of Windlass.
 
-/// On a Cluster or a control plane: what it waits on and since when, as JSON. Written when the wait changes, not while it
-/// goes on; the key is removed when nothing is waited on.
+/// On a Cluster, a control plane or a Machine: what it waits on and since when, as JSON. Written when the wait changes, not
+/// while it goes on, and on a Machine once it has lasted for a minute; the key is removed when nothing is waited on.
 pub const WAITING_ON_ANNOTATION: &str = "upgrade.windlass.dev/waiting-on";
 /// On a Cluster: the target for which BeforeClusterUpgrade passed last. Written by the topology controller while an
 /// upgrade runs, removed at its end.

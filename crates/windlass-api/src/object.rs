@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use windlass_patch::pointer;
 
-use crate::names::REPEATS_THE_OBJECT;
+use crate::names::{REPEATS_THE_OBJECT, WAITING_ON_ANNOTATION};
 
 /// A Kubernetes object of which nothing is lost, whatever its kind and version.
 ///
@@ -177,7 +177,14 @@ impl Object {
             view.insert("metadata".to_owned(), Value::Object(metadata));
         }
         view.extend(pick(&self.0, &["spec"]));
-        Self(view).for_hook_request()
+        let mut view = Self(view).for_hook_request();
+        // How long a Machine waits is no part of what it is.
+        if let Some(Value::Object(annotations)) =
+            view.0.get_mut("metadata").and_then(|metadata| metadata.get_mut("annotations"))
+        {
+            annotations.remove(WAITING_ON_ANNOTATION);
+        }
+        view
     }
 
     fn text_map(&self, field: &str) -> impl Iterator<Item = (&str, &str)> {

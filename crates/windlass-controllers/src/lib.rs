@@ -22,6 +22,7 @@ mod references;
 mod status;
 pub mod steer;
 pub mod topology;
+mod waits;
 mod worker_group;
 pub mod workload;
 pub mod workload_nodes;

@@ -30,7 +30,10 @@ pub(crate) fn lines(world: &World) -> Vec<String> {
         say(&mut lines, "MachineSet", &name_of(&set), &set.status.conditions);
     }
     for machine in world.list::<Machine>() {
-        say(&mut lines, "Machine", &name_of(&machine), &machine.status.conditions);
+        match Wait::read(machine.metadata.annotations.as_ref()) {
+            Some(wait) => lines.push(kept("Machine", &name_of(&machine), &wait)),
+            None => say(&mut lines, "Machine", &name_of(&machine), &machine.status.conditions),
+        }
     }
     let more = lines.len().saturating_sub(MOST);
     lines.truncate(MOST);

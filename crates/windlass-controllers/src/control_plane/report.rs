@@ -11,7 +11,7 @@ use windlass_api::control_plane::{
     KubeadmControlPlane, KubeadmControlPlaneInitializationStatus, KubeadmControlPlaneStatus,
     LastRemediationStatus,
 };
-use windlass_api::names::{KUBEADM_CONTROL_PLANE_FIELD_MANAGER, WAITING_ON_ANNOTATION};
+use windlass_api::names::KUBEADM_CONTROL_PLANE_FIELD_MANAGER;
 use windlass_engine::condition::{self, Finding};
 use windlass_engine::control_plane::conditions::{self, MachineConditions};
 use windlass_engine::control_plane::{
@@ -28,7 +28,7 @@ use windlass_runtime::{EventType, ObjectKey, WriteError};
 use super::ask::Decided;
 use super::health::Inspection;
 use super::{ControlPlaneError, Scope};
-use crate::status;
+use crate::{status, waits};
 
 /// Writes the conditions of Machines that are the control plane's to say.
 pub(super) async fn machines(
@@ -128,11 +128,7 @@ async fn keep_wait(scope: &Scope<'_>, decision: &Decision) -> Result<(), WriteEr
         Step::Act(_) | Step::Settled => None,
     };
     let Some(value) = Wait::change(wait.as_ref(), annotations) else { return Ok(()) };
-    let patch =
-        json!({"metadata": {"uid": control_plane.uid(), "annotations": {WAITING_ON_ANNOTATION: value}}});
-    let key = ObjectKey::of(control_plane);
-    scope.context.writer::<KubeadmControlPlane>().patch_unconditionally(&key, patch).await?;
-    Ok(())
+    waits::write(scope.context, control_plane, value).await
 }
 
 fn desired_status(

@@ -43,7 +43,8 @@ impl Machines {
         seen: &mut Seen,
     ) -> Result<(), MachineError> {
         let key = ObjectKey::of(machine);
-        match decide(&seen.observed(machine).marks()) {
+        let marks = seen.observed(machine).marks();
+        match decide(&marks) {
             InPlace::Nothing => {
                 self.forget_retry(&key);
                 Ok(())

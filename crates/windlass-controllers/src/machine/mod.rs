@@ -9,7 +9,7 @@ mod observe;
 mod ownership;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -23,6 +23,7 @@ use windlass_api::object::ObjectError;
 use windlass_engine::machine::node::MACHINE_ANNOTATION;
 use windlass_engine::machine::{Decision, decide, paused_status};
 use windlass_engine::pause::Pause;
+use windlass_engine::waiting::Wait;
 use windlass_runtime::{
     Cache, Context, EventType, GroupKind, Lookup, Manager, ObjectKey, Outcome, Reconciler, Trigger,
     WriteError,
@@ -31,6 +32,7 @@ use windlass_runtime::{
 use crate::external::{ExternalError, Externals};
 use crate::in_place::InPlaceExtensions;
 use crate::references::part_names;
+use crate::waits;
 use crate::workload::WorkloadAccess;
 use crate::workload_nodes::WorkloadNodes;
 
@@ -52,6 +54,8 @@ pub struct Machines {
     in_place: InPlaceExtensions,
     /// When the hook of a Machine wants to be asked again, and what it said. Only keeps us from asking too often.
     retries: Mutex<BTreeMap<ObjectKey, (Timestamp, String)>>,
+    /// What Machines wait on, by their UIDs: short waits are written nowhere.
+    waits: Mutex<BTreeMap<ObjectKey, (Option<String>, Wait)>>,
 }
 
 /// What the Machine controller uses besides the API.
@@ -116,6 +120,7 @@ impl Machines {
                 nodes: parts.nodes,
                 in_place: parts.in_place,
                 retries: Mutex::default(),
+                waits: Mutex::default(),
             });
     }
 }
@@ -126,6 +131,7 @@ impl Reconciler for Machines {
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, MachineError> {
         let Some(machine) = self.machines.get(key) else {
             self.forget_retry(key);
+            self.waits().remove(key);
             return Ok(Outcome::done());
         };
         let machine = machine.as_ref();
@@ -163,13 +169,11 @@ impl Reconciler for Machines {
         }
         let observed = seen.observed(machine);
         let mut decision = decide(&observed, context.now());
+        self.remember(machine, decision.wait.as_ref());
         self.write(context, machine, &mut decision).await?;
         self.sync_node(context, machine, &seen).await;
         if let Some(failure) = failure.or(seen.failure()) {
             return Err(failure);
-        }
-        if let Some(wait) = &decision.wait {
-            tracing::debug!(machine = %key, reason = wait.reason, since = %wait.since.0, "{wait}");
         }
         let again = decision.again.map_or_else(Outcome::done, Outcome::after);
         Ok(again.or(seen.again(context.now())))
@@ -200,6 +204,9 @@ impl Machines {
             let written = context.writer::<Machine>().patch_unconditionally(&key, patch).await?;
             decision.spec_is_written(written.metadata.generation);
         }
+        if let Some(wait) = decision.keep.take() {
+            waits::write(context, machine, wait).await?;
+        }
         if decision.changes(machine) {
             self.write_status(context, machine, decision.status.clone()).await?;
         }
@@ -210,6 +217,30 @@ impl Machines {
             context.event(machine, EventType::Normal, "SuccessfulSetNodeRef", message);
         }
         Ok(())
+    }
+
+    /// What a Machine waited on when it was reconciled last.
+    fn waited(&self, machine: &Machine) -> Option<Wait> {
+        let waits = self.waits();
+        let (uid, wait) = waits.get(&ObjectKey::of(machine))?;
+        (*uid == machine.metadata.uid).then(|| wait.clone())
+    }
+
+    /// Remembers what a Machine waits on, and logs a wait that begins.
+    fn remember(&self, machine: &Machine, wait: Option<&Wait>) {
+        let key = ObjectKey::of(machine);
+        let Some(wait) = wait else {
+            self.waits().remove(&key);
+            return;
+        };
+        let before = self.waits().insert(key.clone(), (machine.metadata.uid.clone(), wait.clone()));
+        if before.is_none_or(|(_, before)| (&before.reason, &before.since) != (&wait.reason, &wait.since)) {
+            tracing::debug!(machine = %key, reason = wait.reason, since = %wait.since.0, "{wait}");
+        }
+    }
+
+    fn waits(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, (Option<String>, Wait)>> {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn write_status(

@@ -12,6 +12,7 @@ use windlass_engine::contract::{self, BootstrapConfig, InfrastructureMachine};
 use windlass_engine::machine::deletion::Step;
 use windlass_engine::machine::node::{self, NodeContext};
 use windlass_engine::machine::{Node, NodeSeen, Observed, UpToDate, Updating, WorkerRevision, up_to_date};
+use windlass_engine::waiting::Wait;
 use windlass_runtime::{Context, GroupKind, ObjectKey, Outcome};
 
 use super::{MachineError, Machines};
@@ -31,6 +32,8 @@ pub(super) struct Seen {
     pub(super) updating: Option<Updating>,
     pub(super) update_again: Option<Timestamp>,
     pub(super) deletion: Option<Step>,
+    /// What the Machine waited on in the round before.
+    pub(super) waited: Option<Wait>,
 }
 
 impl Machines {
@@ -58,6 +61,7 @@ impl Machines {
             updating: None,
             update_again: None,
             deletion: None,
+            waited: self.waited(machine),
         };
         seen.context.interruptible =
             seen.infrastructure.referenced.object().is_some_and(|machine| machine.interruptible);
@@ -142,7 +146,7 @@ impl Machines {
 
 impl Seen {
     /// What the engine decides from.
-    pub(super) fn observed<'a>(&self, machine: &'a Machine) -> Observed<'a> {
+    pub(super) fn observed<'a>(&'a self, machine: &'a Machine) -> Observed<'a> {
         Observed {
             machine,
             bootstrap: self.bootstrap.referenced.clone(),
@@ -151,6 +155,7 @@ impl Seen {
             up_to_date: self.up_to_date.clone(),
             updating: self.updating.clone(),
             deletion: self.deletion.clone(),
+            waited: self.waited.as_ref(),
         }
     }
 

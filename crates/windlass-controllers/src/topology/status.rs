@@ -7,12 +7,14 @@ use kube::ResourceExt;
 use serde_json::json;
 use windlass_api::cluster::{Cluster, MachinesStatus, UpgradePlanVersion};
 use windlass_api::conditions::{ConditionStatus, TOPOLOGY_RECONCILED};
-use windlass_api::names::{TOPOLOGY_FIELD_MANAGER, WAITING_ON_ANNOTATION};
+use windlass_api::names::TOPOLOGY_FIELD_MANAGER;
 use windlass_engine::condition::{self, Finding};
 use windlass_engine::topology::{Outcome, Plan, TopologyReconciled, is_taken_over};
 use windlass_engine::waiting::Wait;
-use windlass_runtime::{Context, EventType, ObjectKey, WriteError};
+use windlass_runtime::{Context, EventType, WriteError};
 use windlass_version::Version;
+
+use crate::waits;
 
 /// Who says why nothing was applied to a Cluster that upstream made.
 const UNDECIDED_FIELD_MANAGER: &str = "windlass-topology";
@@ -98,8 +100,7 @@ async fn keep_wait(context: &Context, cluster: &Cluster, outcome: &Outcome<'_>) 
     let (on, kept) = (outcome.waiting(), Wait::read(annotations));
     let wait = on.as_ref().map(|on| Wait::of(on, kept.as_ref(), context.now()));
     let Some(value) = Wait::change(wait.as_ref(), annotations) else { return Ok(()) };
-    let patch = json!({"metadata": {"uid": cluster.uid(), "annotations": {WAITING_ON_ANNOTATION: value}}});
-    context.writer::<Cluster>().patch_unconditionally(&ObjectKey::of(cluster), patch).await?;
+    waits::write(context, cluster, value).await?;
     if let Some(on) = on.filter(|on| !kept.is_some_and(|kept| kept.is_on(on))) {
         let event = if on.is_failure() { EventType::Warning } else { EventType::Normal };
         context.event(cluster, event, on.reason(), on.sentence().to_string());

@@ -82,9 +82,15 @@ fn unready(machine: &Machine) -> Option<String> {
     let name = machine.metadata.name.as_deref().unwrap_or_default();
     let ready =
         condition::find(&machine.status.conditions, "Ready").filter(|ready| ready.status != "True")?;
-    let first = ready.message.lines().next().unwrap_or_default().trim_start_matches("* ");
-    let why = if first.is_empty() { &ready.reason } else { first };
     let doing =
         if machine.metadata.deletion_timestamp.is_some() { "is being deleted" } else { "is not ready" };
-    Some(format!("Machine {name} at {} {doing}: {why}", version_of(machine)))
+    let head = format!("Machine {name} at {} {doing}", version_of(machine));
+    if let Some(Wait { reason, what, since: Time(since), .. }) =
+        Wait::read(machine.metadata.annotations.as_ref())
+    {
+        return Some(format!("{head}, {reason} since {since}: {what}"));
+    }
+    let first = ready.message.lines().next().unwrap_or_default().trim_start_matches("* ");
+    let why = if first.is_empty() { &ready.reason } else { first };
+    Some(format!("{head}: {why}"))
 }

@@ -12,7 +12,8 @@ use windlass_api::conditions as types;
 
 use super::conditions::{self, Waits};
 use super::deletion::Step;
-use super::{NodeSeen, Observed, Updating, since};
+use super::since::{self, Kept};
+use super::{NodeSeen, Observed, Updating};
 use crate::condition;
 use crate::contract::ReadyReport;
 use crate::legacy;
@@ -31,6 +32,8 @@ pub struct Decision {
     pub waiting: Option<WaitingOn>,
     /// The same with its beginning.
     pub wait: Option<Wait>,
+    /// What has to be written of it, as [`Wait::change`] says it.
+    pub keep: Option<Option<String>>,
     /// When to reconcile again, if no event will tell.
     pub again: Option<Duration>,
 }
@@ -156,8 +159,9 @@ pub fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
     let waiting = waiting(observed, waits.clone(), min_ready);
     let all = [&waits.bootstrap, &waits.infrastructure, &waits.node, &waiting];
     let again = all.into_iter().flatten().filter_map(|wait| wait.retry_after(now)).min();
-    let wait = waiting.as_ref().map(|on| since::wait(on, machine, now));
-    Decision { spec, status, waiting, wait, again }
+    let Kept { wait, change: keep, again: keep_again } = since::keep(waiting.as_ref(), observed, now);
+    let again = [again, keep_again].into_iter().flatten().min();
+    Decision { spec, status, waiting, wait, keep, again }
 }
 
 fn bootstrap(

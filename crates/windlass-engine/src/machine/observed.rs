@@ -13,7 +13,7 @@ use super::in_place::{InPlaceFailure, Marks};
 use crate::contract::{BootstrapConfig, InfrastructureMachine};
 use crate::pending_hooks::PendingHooks;
 use crate::referenced::Referenced;
-use crate::waiting::WaitingOn;
+use crate::waiting::{Wait, WaitingOn};
 
 /// What is known about a Machine.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct Observed<'a> {
     pub updating: Option<Updating>,
     /// How far its deletion is, if it is being deleted.
     pub deletion: Option<Step>,
+    /// What it waited on when it was reconciled last, as far as the controller remembers.
+    pub waited: Option<&'a Wait>,
 }
 
 /// What is known about the Node of a Machine.
@@ -58,11 +60,11 @@ pub enum NodeSeen {
 /// A Node, as far as a Machine is concerned.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
-    /// Its name.
+    /// The name of the Node, which goes into `status.nodeRef`.
     pub name: String,
     /// What it reports about itself.
     pub info: core::NodeSystemInfo,
-    /// Its conditions.
+    /// What the kubelet and others report, `Ready` among it.
     pub conditions: Vec<core::NodeCondition>,
     /// Its addresses.
     pub addresses: Vec<core::NodeAddress>,

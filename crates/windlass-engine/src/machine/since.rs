@@ -1,120 +1,149 @@
-//! Since when a Machine waits.
+//! Since when a Machine waits, and when that is written down.
 //!
-//! Its status tells: a Machine comes up in stages, and a condition keeps when each was done. So nothing has to be kept
-//! for waits of Machines, of which there are many and which change often.
+//! A wait begins when a reconcile first decides on it, as everywhere. But there are many Machines, most of their waits last for
+//! seconds, and an annotation is a write of its own: a wait is written down when it has lasted for [`KEPT_AFTER`], and the
+//! controller remembers it until then. What is lost by a restart is therefore less than that.
 
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use windlass_api::cluster::{ContractVersionedObjectReference, Machine};
-use windlass_api::conditions as types;
+use std::time::Duration;
 
-use crate::condition;
+use jiff::{SignedDuration, Timestamp};
+
+use super::Observed;
 use crate::waiting::{Wait, WaitingOn};
 
-/// A wait of a Machine, with its beginning: when the stage before it was done. `machine` is as it was read, before the
-/// decision that it waits.
-///
-/// Of a step of its deletion after the drain it is the time of the last step that was recorded, which is the earliest
-/// that it can have begun.
-pub(super) fn wait(on: &WaitingOn, machine: &Machine, now: Timestamp) -> Wait {
-    Wait::since(on, on.began().or_else(|| since(on, machine)).unwrap_or(now))
+/// How long a wait lasts before it is written down. A machine comes up in a few minutes, so its owner does not ask since
+/// when it waits before that.
+pub(super) const KEPT_AFTER: SignedDuration = SignedDuration::from_secs(60);
+
+/// A wait of a Machine, and what has to be done about its annotation.
+pub(super) struct Kept {
+    pub(super) wait: Option<Wait>,
+    /// As [`Wait::change`] says it.
+    pub(super) change: Option<Option<String>>,
+    /// When it is to be written, unless it ends before that.
+    pub(super) again: Option<Duration>,
 }
 
-fn since(on: &WaitingOn, machine: &Machine) -> Option<Timestamp> {
-    let created = machine.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let done = |type_| transition(&machine.status.conditions, type_, |status| status == "True");
-    let undone = |type_| transition(&machine.status.conditions, type_, |status| status != "True");
-    let infrastructure = || done(types::BOOTSTRAP_CONFIG_READY).or(created);
-    match on {
-        WaitingOn::BootstrapData | WaitingOn::BootstrapProvider { .. } => created,
-        WaitingOn::InfrastructureProvider { .. } => infrastructure(),
-        WaitingOn::Missing(reference)
-        | WaitingOn::Unreadable { reference, .. }
-        | WaitingOn::BrokenContract { reference, .. } => {
-            if is_bootstrap(machine, reference) {
-                created
-            } else {
-                infrastructure()
-            }
-        }
-        WaitingOn::NodeLookup { .. } | WaitingOn::Node { .. } => done(types::INFRASTRUCTURE_READY),
-        WaitingOn::NodeHealthy { .. } => undone(types::NODE_READY),
-        WaitingOn::MinReady { .. } => done(types::READY),
-        WaitingOn::Update { .. } => done(types::UPDATING),
-        _ => last_step_of_deletion(machine),
-    }
-}
-
-fn is_bootstrap(machine: &Machine, reference: &ContractVersionedObjectReference) -> bool {
-    machine.spec.bootstrap.config_ref.as_ref() == Some(reference)
-}
-
-fn transition(conditions: &[Condition], type_: &str, is: impl Fn(&str) -> bool) -> Option<Timestamp> {
-    let found = condition::find(conditions, type_).filter(|found| is(&found.status))?;
-    Some(found.last_transition_time.0)
-}
-
-fn last_step_of_deletion(machine: &Machine) -> Option<Timestamp> {
-    let time = |time: &Option<Time>| time.as_ref().map(|time| time.0);
-    let deletion = machine.status.deletion.as_ref();
-    let steps = deletion.map(|deletion| {
-        [time(&deletion.node_drain_start_time), time(&deletion.wait_for_node_volume_detach_start_time)]
+/// The wait that was decided on. It goes on if the controller remembers it, or the Machine keeps it.
+pub(super) fn keep(on: Option<&WaitingOn>, observed: &Observed<'_>, now: Timestamp) -> Kept {
+    let annotations = observed.machine.metadata.annotations.as_ref();
+    let written = Wait::read(annotations);
+    let wait = on.map(|on| {
+        let before = [observed.waited, written.as_ref()].into_iter().flatten().find(|wait| wait.is_on(on));
+        Wait::of(on, before, now)
     });
-    steps.into_iter().flatten().chain([time(&machine.metadata.deletion_timestamp)]).flatten().max()
+    // This one says what is left of it instead, and ends with that.
+    let is_timed = matches!(on, Some(WaitingOn::MinReady { .. }));
+    let lasting = wait.as_ref().filter(|_| !is_timed);
+    let left = lasting.map(|wait| KEPT_AFTER - now.duration_since(wait.since.0));
+    let left = left.filter(|left| *left > SignedDuration::ZERO);
+    let change = Wait::change(lasting.filter(|_| left.is_none()), annotations);
+    Kept { change, again: left.map(SignedDuration::unsigned_abs), wait }
 }
 
 #[cfg(test)]
 mod tests {
-    use jiff::SignedDuration;
-    use serde_json::{Value, json};
+    use serde_json::json;
+    use windlass_api::cluster::Machine;
+    use windlass_api::names::WAITING_ON_ANNOTATION;
 
     use super::*;
+    use crate::machine::NodeSeen;
+    use crate::referenced::Referenced;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn time(second: i64) -> String {
-        at(second).to_string()
+    fn node(provider_id: &str) -> WaitingOn {
+        WaitingOn::Node { provider_id: provider_id.to_owned() }
     }
 
-    fn condition(type_: &str, status: &str, second: i64) -> Value {
-        json!({"type": type_, "status": status, "reason": "R", "message": "", "lastTransitionTime": time(second)})
+    fn healthy(says: &str) -> WaitingOn {
+        WaitingOn::NodeHealthy { name: "n1".to_owned(), says: says.to_owned() }
+    }
+
+    /// What is decided about a Machine that waits, with what the controller remembers.
+    fn kept(on: Option<&WaitingOn>, machine: &Machine, waited: Option<&Wait>, second: i64) -> Kept {
+        let observed = Observed {
+            machine,
+            bootstrap: Referenced::None,
+            infrastructure: Referenced::None,
+            node: NodeSeen::Absent,
+            up_to_date: None,
+            updating: None,
+            deletion: None,
+            waited,
+        };
+        keep(on, &observed, at(second))
+    }
+
+    /// A Machine whose conditions are older and younger than every wait: they say nothing about one.
+    fn machine(wait: Option<&Wait>) -> Machine {
+        let condition = |type_: &str, second: i64| {
+            json!({"type": type_, "status": "True", "reason": "R", "message": "",
+            "lastTransitionTime": at(second).to_string()})
+        };
+        let mut machine: Machine = serde_json::from_value(json!({
+            "metadata": {"name": "m1", "creationTimestamp": at(1).to_string()},
+            "status": {"conditions": [condition("InfrastructureReady", 5), condition("NodeReady", 99)]},
+        }))
+        .unwrap();
+        let value = wait.and_then(|wait| Wait::change(Some(wait), None)).flatten();
+        machine.metadata.annotations = value.map(|value| [(WAITING_ON_ANNOTATION.to_owned(), value)].into());
+        machine
     }
 
     #[test]
-    fn a_stage_begins_when_the_one_before_it_was_done() {
-        let bootstrap = json!({"apiGroup": "b", "kind": "KubeadmConfig", "name": "m1"});
-        let machine: Machine = serde_json::from_value(json!({
-            "metadata": {"creationTimestamp": time(10), "deletionTimestamp": time(80)},
-            "spec": {"clusterName": "c1", "bootstrap": {"configRef": bootstrap}},
-            "status": {
-                "deletion": {"nodeDrainStartTime": time(90)},
-                "conditions": [condition("BootstrapConfigReady", "True", 20),
-                    condition("InfrastructureReady", "True", 30), condition("NodeReady", "False", 40),
-                    condition("Ready", "True", 50), condition("Updating", "True", 60)],
-            },
-        }))
-        .unwrap();
-        let reference: ContractVersionedObjectReference = serde_json::from_value(bootstrap).unwrap();
-        let other = ContractVersionedObjectReference { kind: "DevMachine".to_owned(), ..reference.clone() };
-        let text = String::new;
-        for (on, second) in [
-            (WaitingOn::BootstrapData, 10),
-            (WaitingOn::Missing(reference), 10),
-            (WaitingOn::Missing(other.clone()), 20),
-            (WaitingOn::InfrastructureProvider { reference: other, says: text() }, 20),
-            (WaitingOn::Node { provider_id: text() }, 30),
-            (WaitingOn::NodeHealthy { name: text(), says: text() }, 40),
-            (WaitingOn::MinReady { left: SignedDuration::from_secs(1) }, 50),
-            (WaitingOn::Update { says: text() }, 60),
-            (WaitingOn::Workload { why: text(), since: at(70) }, 70),
-            (WaitingOn::PreTerminateHooks(Vec::new()), 90),
-        ] {
-            assert_eq!(wait(&on, &machine, at(100)).since.0, at(second), "{on:?}");
-        }
-        let fresh = Machine::default();
-        let on = WaitingOn::Node { provider_id: text() };
-        assert_eq!(wait(&on, &fresh, at(100)).since.0, at(100), "what nothing tells of begins now");
+    fn a_wait_begins_when_it_is_decided_on_and_is_written_when_it_lasts() {
+        let (on, bare) = (node("p://1"), machine(None));
+        let first = kept(Some(&on), &bare, None, 100);
+        let wait = first.wait.unwrap();
+        assert_eq!(wait.since.0, at(100), "not when a condition changed");
+        assert_eq!((first.change, first.again), (None, Some(Duration::from_secs(60))));
+
+        let later = kept(Some(&on), &bare, Some(&wait), 130);
+        assert_eq!((later.change, later.again), (None, Some(Duration::from_secs(30))), "it is remembered");
+        let due = kept(Some(&on), &bare, Some(&wait), 160);
+        assert_eq!((due.change, due.again), (Wait::change(Some(&wait), None), None));
+
+        // A new process reads it from the Machine, and writes nothing while it goes on.
+        let written = machine(Some(&wait));
+        let goes_on = kept(Some(&on), &written, None, 500);
+        assert_eq!(goes_on.wait.as_ref(), Some(&wait));
+        assert_eq!((goes_on.change, goes_on.again), (None, None));
+        // One that restarts before it was written counts from its own beginning.
+        assert_eq!(kept(Some(&on), &bare, None, 500).wait.unwrap().since.0, at(500));
+    }
+
+    #[test]
+    fn another_wait_begins_anew_and_takes_the_one_before_away() {
+        let before = Wait::since(&node("p://1"), at(100));
+        let written = machine(Some(&before));
+        let next = kept(Some(&healthy("booting")), &written, Some(&before), 200);
+        assert_eq!(next.wait.as_ref().unwrap().since.0, at(200));
+        assert_eq!((next.change, next.again), (Some(None), Some(Duration::from_secs(60))));
+        assert_eq!(kept(None, &written, Some(&before), 200).change, Some(None), "nothing is waited on");
+
+        // Other words for the same wait are written, with the same beginning.
+        let (says, now_says) = (healthy("booting"), healthy("no network"));
+        let wait = Wait::since(&says, at(100));
+        let said = kept(Some(&now_says), &machine(Some(&wait)), Some(&wait), 300);
+        assert_eq!(said.wait.as_ref().unwrap().since.0, at(100));
+        assert_eq!(said.change, Wait::change(Some(&Wait::since(&now_says, at(100))), None));
+    }
+
+    #[test]
+    fn evidence_with_a_beginning_of_its_own_and_waits_that_a_timer_ends() {
+        let silent = WaitingOn::Workload { why: "refused".to_owned(), since: at(10) };
+        let due = kept(Some(&silent), &machine(None), None, 100);
+        assert_eq!(due.wait.as_ref().unwrap().since.0, at(10));
+        assert!(matches!(due.change, Some(Some(_))), "it has lasted for longer");
+        // What is left of it changes with every second: it is not written.
+        let timed = WaitingOn::MinReady { left: SignedDuration::from_secs(500) };
+        let wait = Wait::since(&timed, at(10));
+        let told = kept(Some(&timed), &machine(None), Some(&wait), 100);
+        assert_eq!((told.change, told.again), (None, None));
+        assert_eq!(told.wait.unwrap().since.0, at(10));
     }
 }

@@ -72,6 +72,7 @@ fn observed(machine: &Machine) -> Observed<'_> {
         up_to_date: None,
         updating: None,
         deletion: None,
+        waited: None,
     }
 }
 

@@ -14,7 +14,7 @@
 //! Where the evidence has a beginning of its own (a deletion that was asked for, a drain), that is it. Otherwise it is
 //! when a reconcile first decided to wait for it, kept in the annotation [`WAITING_ON_ANNOTATION`] of the object that
 //! waits. The annotation is written when the wait changes, not when it goes on, so that a wait costs no writes and a
-//! restart loses nothing. A Machine keeps none: its conditions tell when each of its stages ended.
+//! restart loses nothing. That of a Machine is written when the wait has lasted for a minute: see `machine/since.rs`.
 
 mod command;
 mod display;
