@@ -48,6 +48,19 @@ pub fn namespace_of<K: Resource<DynamicType: Default>>(object: &K) -> Result<&st
     })
 }
 
+/// The generation of an object that was read: how often its spec was changed.
+///
+/// # Errors
+///
+/// When it has none.
+pub fn generation_of<K: Resource<DynamicType: Default>>(object: &K) -> Result<i64, Incomplete> {
+    let missing = || {
+        let kind = K::DynamicType::default();
+        Incomplete::of(&K::kind(&kind), object.meta(), "metadata.generation")
+    };
+    object.meta().generation.ok_or_else(missing)
+}
+
 /// Says that an object goes when its owner goes.
 ///
 /// # Errors
@@ -95,11 +108,13 @@ fn required<'a>(
     field: &'static str,
     read: impl Fn(&'a ObjectMeta) -> Option<&'a str>,
 ) -> Result<&'a str, Incomplete> {
-    read(meta).filter(|value| !value.is_empty()).ok_or_else(|| Incomplete {
-        kind: kind.to_owned(),
-        object: Named(meta).to_string(),
-        field,
-    })
+    read(meta).filter(|value| !value.is_empty()).ok_or_else(|| Incomplete::of(kind, meta, field))
+}
+
+impl Incomplete {
+    fn of(kind: &str, meta: &ObjectMeta, field: &'static str) -> Self {
+        Self { kind: kind.to_owned(), object: Named(meta).to_string(), field }
+    }
 }
 
 /// As much of its name as an object has.
@@ -137,6 +152,9 @@ mod tests {
         assert_eq!(complete("ConfigMap", unversioned.meta()).unwrap_err().field, "metadata.resourceVersion");
         let nowhere = namespace_of(&map(json!({"name": "m", "namespace": ""}))).unwrap_err();
         assert_eq!(nowhere.to_string(), "ConfigMap m has no metadata.namespace");
+        let unedited = generation_of(&map(json!({"name": "m"}))).unwrap_err();
+        assert_eq!(unedited.to_string(), "ConfigMap m has no metadata.generation");
+        assert_eq!(generation_of(&map(json!({"name": "m", "generation": 3}))), Ok(3));
     }
 
     #[test]

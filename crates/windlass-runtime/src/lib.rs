@@ -88,7 +88,7 @@ pub use trigger::Trigger;
 pub use trouble::{Layer, Trouble, Troubled, UnknownTrouble};
 pub use user_agent::{AGENT, Named, named};
 pub use windlass_api::identity::{
-    Incomplete, controller_reference, name_of, namespace_of, owner_reference, uid_of,
+    Incomplete, controller_reference, generation_of, name_of, namespace_of, owner_reference, uid_of,
 };
 pub use windlass_clock::Clock;
 pub use write_error::WriteError;

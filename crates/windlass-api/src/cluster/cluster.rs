@@ -84,7 +84,17 @@ resource_struct! {
 impl ApiEndpoint {
     /// Whether both parts are known.
     pub fn is_set(&self) -> bool {
-        !self.host.is_empty() && self.port.is_some_and(|port| port != 0)
+        self.address().is_some()
+    }
+
+    /// `host:port`, with an IPv6 address in brackets; nothing unless both parts are known.
+    pub fn address(&self) -> Option<String> {
+        let (host, port) = (self.host.as_str(), self.port.filter(|port| *port != 0)?);
+        match host {
+            "" => None,
+            host if host.contains(':') && !host.starts_with('[') => Some(format!("[{host}]:{port}")),
+            host => Some(format!("{host}:{port}")),
+        }
     }
 }
 

@@ -42,14 +42,7 @@ impl ClusterFacts {
 
 /// Where the API servers of a Cluster are reached, as `host:port`.
 pub(crate) fn endpoint(cluster: &Cluster) -> Option<String> {
-    let endpoint = &cluster.spec.control_plane_endpoint;
-    let port = endpoint.port.filter(|_| endpoint.is_set())?;
-    let host = &endpoint.host;
-    Some(if host.contains(':') && !host.starts_with('[') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    })
+    cluster.spec.control_plane_endpoint.address()
 }
 
 /// The ClusterConfiguration of the machine that initializes a cluster at a version. Its timeouts are those of the

@@ -51,11 +51,10 @@ impl ControlPlaneReconciler {
                 authority = Some(pair);
             }
         }
-        let endpoint = &scope.cluster.spec.control_plane_endpoint;
-        if let (Some(authority), true) = (authority, endpoint.is_set()) {
-            let server =
-                format!("https://{}:{}", bracketed(&endpoint.host), endpoint.port.unwrap_or_default());
-            self.kubeconfig(scope, &server, &authority).await?;
+        if let (Some(authority), Some(address)) =
+            (authority, scope.cluster.spec.control_plane_endpoint.address())
+        {
+            self.kubeconfig(scope, &format!("https://{address}"), &authority).await?;
             certified().insert(uid.to_owned(), now);
         }
         Ok(true)
@@ -129,9 +128,4 @@ impl ControlPlaneReconciler {
         let owner = controller_reference(scope.control_plane)?;
         Ok(secret(&scope.namespace(), name, &scope.cluster_name(), owner, data))
     }
-}
-
-/// An IPv6 address needs brackets in a URL.
-fn bracketed(host: &str) -> String {
-    if host.contains(':') && !host.starts_with('[') { format!("[{host}]") } else { host.to_owned() }
 }

@@ -20,7 +20,7 @@ use windlass_hooks::cache::{Question, SLOWEST_RETRY};
 use windlass_hooks::{CallError, HookClient};
 use windlass_runtime::{
     Cache, Context, Incomplete, Manager, ObjectKey, Outcome, Reconciler, WriteError, elsewhere,
-    owner_reference, uid_of,
+    generation_of, owner_reference, uid_of,
 };
 
 use super::patches::unusable;
@@ -124,7 +124,7 @@ impl ClassController {
     async fn discover(
         &self,
         class: &ClusterClass,
-        uid: &str,
+        identity: (&str, i64),
     ) -> Result<Vec<ClusterClassStatusVariable>, Undiscovered> {
         let mut variables: BTreeMap<String, Vec<ClusterClassStatusVariableDefinition>> = BTreeMap::new();
         for variable in &class.spec.variables {
@@ -145,7 +145,7 @@ impl ClassController {
             self.extensions.warm_up().await;
             let request =
                 DiscoverVariablesRequest { settings: external.settings.clone(), ..Default::default() };
-            let question = question(class, uid, patch);
+            let question = question(class, identity, patch);
             let response = elsewhere(self.hooks.discover_variables(handler, &question, &request)).await;
             let response = response
                 .map_err(|error| Undiscovered { patch: patch.name.clone(), error: Box::new(error) })?;
@@ -227,8 +227,10 @@ fn schema(answered: &impl Serialize) -> Result<VariableSchema, serde_json::Error
     serde_json::from_value(serde_json::to_value(answered)?)
 }
 
-/// What an extension is asked about the variables of a patch, in the edition that the user has written.
-fn question(class: &ClusterClass, uid: &str, patch: &ClusterClassPatch) -> Question {
+/// What an extension is asked about the variables of a patch of a class with this UID, in the generation that the user has
+/// written.
+fn question(class: &ClusterClass, identity: (&str, i64), patch: &ClusterClassPatch) -> Question {
+    let (uid, generation) = identity;
     let key = ObjectKey::of(class);
     let object = windlass_hooks::cache::ObjectIdentity {
         kind: ClusterClass::KIND.to_owned(),
@@ -236,7 +238,6 @@ fn question(class: &ClusterClass, uid: &str, patch: &ClusterClassPatch) -> Quest
         name: key.name,
         uid: uid.to_owned(),
     };
-    let generation = class.metadata.generation.unwrap_or_default();
     Question::new::<DiscoverVariables>(object, [patch.name.as_str()]).in_edition(generation.to_string())
 }
 
@@ -248,7 +249,8 @@ impl Reconciler for ClassController {
         if class.metadata.deletion_timestamp.is_some() || Pause::of(&class.metadata, None).is_some() {
             return Ok(Outcome::done());
         }
-        let (variables, finding, outcome) = match self.discover(&class, uid_of(class.as_ref())?).await {
+        let identity = (uid_of(class.as_ref())?, generation_of(class.as_ref())?);
+        let (variables, finding, outcome) = match self.discover(&class, identity).await {
             Ok(variables) => {
                 let conflicts: Vec<&str> = variables
                     .iter()

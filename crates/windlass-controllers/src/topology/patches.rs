@@ -16,7 +16,7 @@ use windlass_engine::topology::desired::{BuildError, Inputs, PatchVariables, Tem
 use windlass_hooks::cache::Question;
 use windlass_hooks::{Answer, CallError, CallFailure, HookClient};
 use windlass_patch::{Dialect, JsonPatch, JsonPatchError, merge_patch};
-use windlass_runtime::{Context, ObjectKey, elsewhere};
+use windlass_runtime::{Context, ObjectKey, elsewhere, generation_of};
 
 use super::errors::TopologyError;
 use super::hooks::ClusterHooks;
@@ -74,12 +74,11 @@ pub(super) async fn apply(
     templates: &mut Templates,
 ) -> Result<(), TopologyError> {
     let class = &inputs.blueprint.class;
-    let caller = Caller { context, hooks, cluster, inputs, class };
-    let values = inputs.cluster.spec.topology.as_ref().map(|topology| topology.variables.as_slice());
-    let values = values.unwrap_or_default();
+    let generation = generation_of(class)?;
+    let caller = Caller { context, hooks, cluster, inputs, class, generation };
     for patch in &class.spec.patches {
         match &patch.external {
-            None => templates.patch_inline(class, values, patch).map_err(BuildError::from)?,
+            None => templates.patch_inline(class, caller.values(), patch).map_err(BuildError::from)?,
             Some(external) => caller.generate(patch, external, templates).await?,
         }
     }
@@ -97,6 +96,7 @@ struct Caller<'a> {
     cluster: &'a ClusterHooks<'a>,
     inputs: Inputs<'a>,
     class: &'a ClusterClass,
+    generation: i64,
 }
 
 impl Caller<'_> {
@@ -168,8 +168,8 @@ impl Caller<'_> {
 
     /// What an extension is asked about a patch. An edit of the class is another question, as one of the Cluster is.
     fn question<H: HookType>(&self, patch: &ClusterClassPatch, handler: &str) -> Question {
-        let generation = self.class.metadata.generation.unwrap_or_default().to_string();
-        let about = [self.class.name_any(), generation, patch.name.clone(), handler.to_owned()];
+        let about =
+            [self.class.name_any(), self.generation.to_string(), patch.name.clone(), handler.to_owned()];
         self.cluster.question::<H>(about)
     }
 

@@ -1,6 +1,6 @@
 //! Whether objects are what is desired.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use windlass_api::cluster::{Machine, MachineSpec};
 use windlass_api::hooks::MachineObjects;
 
@@ -9,8 +9,11 @@ use crate::hash;
 /// Whether an object has become what a template wants, which was made from another template before. What neither of them
 /// mentions belongs to others, such as the provider.
 pub fn is_reached(before: Option<&Value>, wanted: &Value, present: Option<&Value>) -> bool {
-    match (before, wanted, present) {
-        (before, Value::Object(wanted), Some(Value::Object(present))) => {
+    let nothing = Map::new();
+    // A template without a spec wants nothing.
+    let fields = if wanted.is_null() { Some(&nothing) } else { wanted.as_object() };
+    match (fields, present) {
+        (Some(wanted), Some(Value::Object(present))) => {
             let before = before.and_then(Value::as_object);
             let reached = wanted.iter().all(|(key, wanted)| {
                 is_reached(before.and_then(|before| before.get(key)), wanted, present.get(key))
@@ -19,8 +22,8 @@ pub fn is_reached(before: Option<&Value>, wanted: &Value, present: Option<&Value
             reached && taken_away.all(|(key, _)| present.get(key).is_none_or(is_empty))
         }
         // Nothing and an empty value are the same to an API.
-        (_, wanted, None) => is_empty(wanted),
-        (_, wanted, Some(present)) => wanted == present,
+        (_, None) => is_empty(wanted),
+        (_, Some(present)) => wanted == present,
     }
 }
 
@@ -98,6 +101,9 @@ mod tests {
             assert_eq!(is_reached(Some(&old), &new, Some(&present)), expected, "{present}");
         }
         assert!(is_reached(None, &json!({}), None));
+        // A template without a spec wants nothing, whatever the provider writes.
+        assert!(is_reached(Some(&old), &Value::Null, Some(&json!({"providerID": "p"}))));
+        assert!(!is_reached(Some(&old), &Value::Null, Some(&json!({"size": "small"}))));
         assert!(!is_reached(None, &json!({"a": 1}), None));
         // Lists are compared as a whole: it is unknown which of their items belong to whom.
         assert!(!is_reached(None, &json!({"a": [1]}), Some(&json!({"a": [1, 2]}))));
