@@ -178,15 +178,32 @@ fn folders_are_named_as_their_crates() {
 }
 
 #[test]
-fn the_map_names_every_crate() {
+fn the_map_has_every_crate_in_the_order_of_the_layers() {
     let map = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../ARCHITECTURE.md")).unwrap();
+    let table = map.split("| crate | what it is for |\n| --- | --- |\n").nth(1).unwrap();
+    let rows = table.lines().map_while(|line| line.strip_prefix("| `")?.split('`').next());
+    let rows: Vec<&str> = rows.collect();
+    // That every crate has its layer is another test.
+    assert!(rows.iter().rev().eq(LAYERS), "from the top down: {rows:?}");
+}
+
+#[test]
+fn an_api_version_is_split_in_one_place() {
     let metadata = metadata();
-    for package in members(&metadata) {
-        assert!(
-            map.contains(&format!("`{}`", package.name)),
-            "ARCHITECTURE.md does not name {}",
-            package.name
-        );
+    for source in members(&metadata).flat_map(|package| sources(package.name.as_str())) {
+        if source.path == "windlass-api/src/api_version.rs" {
+            continue;
+        }
+        let by_hand = source
+            .code()
+            .lines()
+            .find(|line| {
+                (line.contains("api_version") || line.contains("apiVersion"))
+                    && line.contains("split")
+                    && line.contains("'/'")
+            })
+            .map(str::to_owned);
+        assert_eq!(by_hand, None, "{}: ask windlass_api::api_version", source.path);
     }
 }
 

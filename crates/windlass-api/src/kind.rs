@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Deserializer};
 
+use crate::api_version;
+
 /// Whether a field has nothing to say. `Some(0)` and `Some(false)` do have something to say.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
@@ -235,7 +237,7 @@ pub(crate) fn check_type<E: serde::de::Error>(
     given_kind: Option<&str>,
 ) -> Result<(), E> {
     let same_kind = given_kind.is_none_or(|given| given == kind);
-    let same_group = given_version.is_none_or(|given| given.split('/').next() == Some(group.group));
+    let same_group = given_version.is_none_or(|given| api_version::group(given) == group.group);
     if same_kind && same_group {
         return Ok(());
     }

@@ -5,6 +5,7 @@
 //!
 //! - [`hooks`]: the hooks of the Runtime SDK, `hooks.runtime.cluster.x-k8s.io/v1alpha1`
 //! - [`runtime`]: how extensions are registered, `runtime.cluster.x-k8s.io/v1beta2`
+//! - [`api_version`]: groups and versions
 //! - [`label_selector`]: which labels an object must have
 //! - [`go_duration`]: durations as Go reads and writes them
 //! - [`names`]: groups, annotations, labels
@@ -30,6 +31,7 @@
 
 #[cfg(feature = "resources")]
 pub mod addons;
+pub mod api_version;
 #[cfg(feature = "resources")]
 pub mod bootstrap;
 #[cfg(feature = "resources")]

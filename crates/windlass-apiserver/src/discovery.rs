@@ -5,9 +5,10 @@ use base64::engine::general_purpose::STANDARD;
 use http::StatusCode;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use windlass_api::api_version;
 
 use crate::api::{Accept, Failure, Layout, canonical};
-use crate::registry::{Group, Registry, Resource, Subresource, Verbs, group_version};
+use crate::registry::{Group, Registry, Resource, Subresource, Verbs};
 use crate::response::Reply;
 
 /// The Kubernetes version whose API this is.
@@ -98,7 +99,7 @@ pub(crate) fn group(registry: &Registry, name: &str) -> Result<Reply, Failure> {
 
 fn summary(group: &Group<'_>) -> Value {
     let version =
-        |version: &str| json!({"groupVersion": group_version(group.name, version), "version": version});
+        |version: &str| json!({"groupVersion": api_version::join(group.name, version), "version": version});
     let versions: Vec<Value> = group.versions.iter().map(|(name, _)| version(name)).collect();
     json!({"name": group.name, "preferredVersion": versions.first(), "versions": versions})
 }
@@ -111,7 +112,7 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Resu
     let (_, resources) = found.ok_or(Failure::NoSuchPath)?;
     let resources: Vec<Value> = resources.iter().flat_map(|resource| entries(resource)).collect();
     let list = json!({"kind": "APIResourceList", "apiVersion": "v1",
-        "groupVersion": group_version(group, version), "resources": resources});
+        "groupVersion": api_version::join(group, version), "resources": resources});
     Ok(document(&list))
 }
 

@@ -59,10 +59,10 @@ pub(crate) fn meta(object: &store::Object) -> Arc<Meta> {
 /// The labels of a CRD in a store, for functions that convert: which version keeps a contract is said there. They are
 /// derived once per version of the CRD, so that this costs little.
 pub fn crd_labels(store: &store::Store, name: &str) -> Option<BTreeMap<String, String>> {
-    let definitions = store::Resource::new("apiextensions.k8s.io/customresourcedefinitions").ok()?;
-    let key = store::Key::new(&definitions, "", name).ok()?;
-    let definition = store.get(&key)?;
-    Some(meta(&definition).labels.clone())
+    let crds = store::Resource::new("apiextensions.k8s.io/customresourcedefinitions").ok()?;
+    let key = store::Key::new(&crds, "", name).ok()?;
+    let crd = store.get(&key)?;
+    Some(meta(&crd).labels.clone())
 }
 
 impl Resource {

@@ -13,6 +13,7 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_engine::contract::Contract;
+use windlass_runtime::GroupKind;
 
 use crate::external::plural;
 
@@ -22,8 +23,6 @@ pub const PATH_CONVERT: &str = "/convert";
 /// How long the labels of a CRD count. A provider is upgraded while we run, but rarely.
 const CRD_TTL: Duration = Duration::from_secs(60);
 
-/// A group and a kind.
-type GroupKind = (String, String);
 /// The version that keeps the newest contract, and until when that counts.
 type Learnt = (Instant, Option<String>);
 
@@ -48,10 +47,11 @@ impl ConversionWebhook {
     pub async fn review(&self, body: &[u8]) -> Result<Value, String> {
         let review: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         let unknown = self.unknown_kinds(&review)?;
-        for (group, kind) in unknown {
-            match self.read(&group, &kind).await {
+        for unknown in unknown {
+            let GroupKind { group, kind } = &unknown;
+            match self.read(group, kind).await {
                 Ok(version) => {
-                    self.known().insert((group, kind), (Instant::now() + CRD_TTL, version));
+                    self.known().insert(unknown, (Instant::now() + CRD_TTL, version));
                 }
                 Err(error) => {
                     let message = format!("cannot read the CRD of {kind} in group {group}: {error}");
@@ -70,7 +70,7 @@ impl ConversionWebhook {
         let look_up = |group: &str, kind: &str| {
             if self.learnt(group, kind).is_none_or(|(until, _)| until <= Instant::now()) {
                 let mut unknown = unknown.lock().unwrap_or_else(PoisonError::into_inner);
-                unknown.insert((group.to_owned(), kind.to_owned()));
+                unknown.insert(GroupKind::new(group, kind));
             }
             Some("v1".to_owned())
         };
@@ -79,7 +79,7 @@ impl ConversionWebhook {
     }
 
     fn learnt(&self, group: &str, kind: &str) -> Option<Learnt> {
-        self.known().get(&(group.to_owned(), kind.to_owned())).cloned()
+        self.known().get(&GroupKind::new(group, kind)).cloned()
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, BTreeMap<GroupKind, Learnt>> {
@@ -87,8 +87,8 @@ impl ConversionWebhook {
     }
 
     async fn read(&self, group: &str, kind: &str) -> Result<Option<String>, kube::Error> {
-        let definitions: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(self.client.clone());
-        let found = definitions.get_metadata_opt(&format!("{}.{group}", plural(kind))).await?;
+        let crds: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(self.client.clone());
+        let found = crds.get_metadata_opt(&format!("{}.{group}", plural(kind))).await?;
         Ok(found.and_then(|found| Contract::of_crd(found.labels())).map(|(_, version)| version))
     }
 }

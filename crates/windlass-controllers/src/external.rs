@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, TypeMeta};
+use kube::api::{Api, ApiResource, DynamicObject, ObjectMeta, TypeMeta};
 use kube::core::PartialObjectMeta;
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use windlass_api::api_version;
 use windlass_api::cluster::ContractVersionedObjectReference;
 use windlass_api::names::{
     CLONED_FROM_GROUP_KIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, CLUSTER_NAME_LABEL,
@@ -69,15 +70,19 @@ pub struct ExternalKind {
 
 impl ExternalKind {
     fn new(group: &str, version: &str, kind: &str, contract: Contract) -> Self {
-        let gvk = GroupVersionKind::gvk(group, version, kind);
-        Self { resource: ApiResource::from_gvk_with_plural(&gvk, &plural(kind)), contract }
+        Self { resource: resource(&api_version::join(group, version), kind), contract }
     }
+}
+
+/// How objects of a kind are reached whose group and version are known.
+pub(crate) fn resource(api_version: &str, kind: &str) -> ApiResource {
+    ApiResource::from_gvk_with_plural(&api_version::kind(api_version, kind), &plural(kind))
 }
 
 /// An object of a provider.
 #[derive(Debug, Clone)]
 pub struct External {
-    /// Its kind.
+    /// In which version the object was read, and which contract it keeps.
     pub kind: Arc<ExternalKind>,
     /// The object, as the cache or the API had it.
     pub object: Arc<DynamicObject>,
@@ -172,7 +177,7 @@ impl Externals {
         api_version: &str,
         kind: &str,
     ) -> Result<Arc<ExternalKind>, ExternalError> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let (group, version) = api_version::split(api_version);
         let known = (GroupKind::new(group, kind), Some(version.to_owned()));
         let kinds = || self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((until, found)) = kinds().get(&known).cloned()
@@ -293,7 +298,7 @@ impl FromTemplate<'_> {
         labels.insert(CLUSTER_NAME_LABEL.to_owned(), self.cluster.to_owned());
         let mut annotations = texts("annotations");
         annotations.extend(self.annotations);
-        let group = types.api_version.split_once('/').map_or("", |(group, _)| group);
+        let group = api_version::group(&types.api_version);
         annotations.insert(CLONED_FROM_GROUP_KIND_ANNOTATION.to_owned(), format!("{}.{group}", types.kind));
         annotations.insert(CLONED_FROM_NAME_ANNOTATION.to_owned(), template_name);
         Ok(DynamicObject {

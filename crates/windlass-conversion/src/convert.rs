@@ -1,6 +1,7 @@
 //! From one version of an object to another.
 
 use serde_json::Value;
+use windlass_api::api_version;
 
 use crate::data;
 use crate::emission::{is_nothing, tidy};
@@ -45,7 +46,7 @@ pub fn convert(
     if api_version == desired_api_version {
         return Ok(Value::Object(object));
     }
-    let (group, from) = api_version.split_once('/').unwrap_or(("", &api_version));
+    let (group, from) = api_version::split(&api_version);
     let Some(kind) = tables::find(group, &kind_name) else {
         return Err(ConvertError::UnknownKind { group: group.to_owned(), kind: kind_name });
     };
@@ -54,8 +55,10 @@ pub fn convert(
         api_version: api_version.to_owned(),
         known: kind.older.iter().copied().chain([HUB]).collect(),
     };
-    let to = desired_api_version.strip_prefix(group).and_then(|rest| rest.strip_prefix('/'));
-    let to = to.filter(|to| kind.has(to)).ok_or_else(|| unknown(desired_api_version))?;
+    let (to_group, to) = api_version::split(desired_api_version);
+    if to_group != group || !kind.has(to) {
+        return Err(unknown(desired_api_version));
+    }
     if !kind.has(from) {
         return Err(unknown(&api_version));
     }
@@ -84,7 +87,7 @@ pub fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// Whether an object is of a version older than the one that is stored.
 pub fn is_older(object: &Value) -> bool {
     let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
-    let (group, version) = text("apiVersion").split_once('/').unwrap_or_default();
+    let (group, version) = api_version::split(text("apiVersion"));
     tables::find(group, text("kind")).is_some_and(|kind| kind.older.contains(&version))
 }
 
@@ -97,8 +100,8 @@ pub fn newest(object: Value) -> Result<Value, ConvertError> {
     if !is_older(&object) {
         return Ok(object);
     }
-    let group = object.get("apiVersion").and_then(Value::as_str).and_then(|version| version.split_once('/'));
-    let desired = format!("{}/{HUB}", group.map_or("", |(group, _)| group));
+    let group = object.get("apiVersion").and_then(Value::as_str).map_or("", api_version::group);
+    let desired = api_version::join(group, HUB);
     convert(object, &desired, &|_: &str, _: &str| None)
 }
 

@@ -5,6 +5,7 @@
 
 use serde_json::{Value, json};
 use windlass_api::GoDuration;
+use windlass_api::api_version;
 
 use crate::error::ConvertError;
 use crate::path::Fields;
@@ -115,17 +116,13 @@ fn only(value: Value, names: &[&str]) -> Value {
 fn provider_ref_up(mut reference: Fields, context: &Context<'_>) -> Result<Value, ConvertError> {
     let mut made = Fields::new();
     if let Some(api_version) = reference.get("apiVersion").and_then(Value::as_str) {
-        let mut parts = api_version.split('/');
-        match (parts.next(), parts.next(), parts.next()) {
-            // A version alone is one of the core group.
-            (Some(_), None, _) => {}
-            (Some(group), Some(_), None) => {
-                made.insert("apiGroup".to_owned(), group.into());
-            }
-            _ => {
-                let (field, value) = (context.field("apiVersion"), api_version.to_owned());
-                return Err(ConvertError::InvalidApiVersion { field, value });
-            }
+        let (group, version) = api_version::split(api_version);
+        if version.contains('/') {
+            let (field, value) = (context.field("apiVersion"), api_version.to_owned());
+            return Err(ConvertError::InvalidApiVersion { field, value });
+        }
+        if !group.is_empty() {
+            made.insert("apiGroup".to_owned(), group.into());
         }
     }
     for name in ["kind", "name"] {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use futures_util::future::LocalBoxFuture;
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
+use windlass_api::api_version;
 use windlass_extension::{DevelopmentCertificate, Server, Tls};
 use windlass_manager::{Data, Up, UpError, UpOptions};
 use windlass_plan::{MAX_LISTED_VERSIONS, PlanRequest, Source, WorkerGroup, plan};
@@ -344,9 +345,8 @@ async fn serve_extension(
 /// Applies an object as a user would.
 async fn apply(client: &Client, object: &Value) -> Result<(), DemoError> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let (group, version) = text("/apiVersion").split_once('/').unwrap_or(("", text("/apiVersion")));
     let (kind, name) = (text("/kind"), text("/metadata/name"));
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+    let resource = ApiResource::from_gvk(&api_version::kind(text("/apiVersion"), kind));
     let api: Api<DynamicObject> = match text("/metadata/namespace") {
         "" => Api::all_with(client.clone(), &resource),
         namespace => Api::namespaced_with(client.clone(), namespace, &resource),

@@ -31,9 +31,9 @@ impl World {
         let options = Options::new().clock(clock.clone()).seed(1);
         let server = ApiServer::start(Store::in_memory(History::default()), options).await.unwrap();
         let client = Client::new(server.service(), "default");
-        let definitions = Api::all(client.clone());
-        for definition in windlass_api::crds::all() {
-            definitions.create(&PostParams::default(), &definition).await.unwrap();
+        let crds = Api::all(client.clone());
+        for crd in windlass_api::crds::all() {
+            crds.create(&PostParams::default(), &crd).await.unwrap();
         }
         let provider = Provider::new(clock.clone(), 1);
         let manager = Manager::new(client.clone(), windlass_runtime::Options::new().clock(clock).seed(1));

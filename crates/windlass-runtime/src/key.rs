@@ -4,6 +4,7 @@ use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
+use windlass_api::api_version;
 
 use crate::Kind;
 
@@ -82,9 +83,8 @@ impl GroupKind {
         let namespace = ObjectKey::of(object).namespace;
         let owners = object.owner_references().iter();
         let of_kind = owners.filter(|owner| {
-            let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
             owner.kind == self.kind
-                && group == self.group
+                && api_version::group(&owner.api_version) == self.group
                 && (!controller_only || owner.controller == Some(true))
         });
         of_kind.map(|owner| ObjectKey::new(namespace.clone(), owner.name.clone())).collect()

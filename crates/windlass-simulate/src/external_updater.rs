@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::Request;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use windlass_api::api_version;
 use windlass_api::cluster::Machine;
 use windlass_api::hooks::Hook;
 use windlass_api::names::{HOOKS_API_VERSION, RUNTIME_API_VERSION};
@@ -142,8 +143,7 @@ impl SimulatedExternalUpdater {
 /// config, which this controller alone writes, nothing does.
 async fn write(world: &World, desired: &Value, name: &str) -> Result<(), kube::Error> {
     let text = |field: &str| desired[field].as_str().unwrap_or_default();
-    let (group, version) = text("apiVersion").split_once('/').unwrap_or_default();
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, text("kind")));
+    let resource = ApiResource::from_gvk(&api_version::kind(text("apiVersion"), text("kind")));
     let api: Api<DynamicObject> = Api::default_namespaced_with(world.client().clone(), &resource);
     let mut patch = json!({"spec": desired["spec"]});
     if text("kind") == "KubeadmConfig" {

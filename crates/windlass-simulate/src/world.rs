@@ -10,6 +10,7 @@ use kube::core::Request;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, sleep_until};
+use windlass_api::api_version;
 use windlass_api::runtime::ExtensionConfig;
 use windlass_apiserver::{Admission, ApiServer};
 use windlass_engine::features::Features;
@@ -59,7 +60,7 @@ pub struct WorldOptions {
     /// When it begins.
     pub start: Timestamp,
     /// Which kinds there are besides those of Kubernetes: CustomResourceDefinitions.
-    pub definitions: Vec<Value>,
+    pub crds: Vec<Value>,
     /// What acts in it.
     pub setup: Setup,
     /// What acts before everything else in a world that is [restored](World::restored), until it has nothing more to do:
@@ -104,14 +105,14 @@ impl WorldOptions {
     }
 
     /// Only these kinds, and what is set up; no admission.
-    pub fn with(seed: u64, definitions: Vec<Value>, setup: Setup) -> Self {
+    pub fn with(seed: u64, crds: Vec<Value>, setup: Setup) -> Self {
         // Any day will do, as long as it is the same every time.
         let start = Timestamp::from_second(1_767_225_600).unwrap_or_default();
         Self {
             seed,
             machine_seed: None,
             start,
-            definitions,
+            crds,
             setup,
             prelude: None,
             has_admission: false,
@@ -202,8 +203,8 @@ impl World {
     /// Begins a world: an API with the CRDs and nothing else, and everything that acts on it.
     pub async fn begin(options: WorldOptions) -> Result<Self, WorldError> {
         let mut world = Self::empty(options).await?;
-        for definition in &world.options.definitions {
-            world.define(definition).await?;
+        for crd in &world.options.crds {
+            world.define(crd).await?;
         }
         world.start();
         Ok(world)
@@ -244,10 +245,10 @@ impl World {
     }
 
     /// Creates a CRD. Applying one would keep track of who owns each of its thousands of fields.
-    async fn define(&self, definition: &Value) -> Result<(), WorldError> {
+    async fn define(&self, crd: &Value) -> Result<(), WorldError> {
         let path = Request::new("/apis/apiextensions.k8s.io/v1/customresourcedefinitions");
         let refused = |error: kube::Error| self.refused("define a kind", &error);
-        let request = path.create(&PostParams::default(), definition.to_string().into_bytes());
+        let request = path.create(&PostParams::default(), crd.to_string().into_bytes());
         let request = request.map_err(|error| refused(kube::Error::BuildRequest(error)))?;
         self.client.request::<DynamicObject>(request).await.map(|_| ()).map_err(refused)
     }
@@ -571,7 +572,7 @@ impl World {
     }
 
     async fn resource(&self, api_version: &str, kind: &str) -> Result<(ApiResource, bool), WorldError> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let (group, version) = api_version::split(api_version);
         let path =
             if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
         let what = format!("find {kind} in {api_version}");

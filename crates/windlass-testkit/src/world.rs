@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
-    PostParams,
-};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use windlass_api::api_version;
 use windlass_apiserver::ApiServer;
 use windlass_controllers::external::plural;
 use windlass_runtime::{Clock, Faults, Manager};
@@ -156,9 +154,8 @@ impl World {
 
     /// Objects of a kind that is known by its name only.
     pub fn dynamic(&self, api_version: &str, kind: &str) -> Api<DynamicObject> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let gvk = GroupVersionKind::gvk(group, version, kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, &plural(kind));
+        let resource =
+            ApiResource::from_gvk_with_plural(&api_version::kind(api_version, kind), &plural(kind));
         if kind == "CustomResourceDefinition" {
             return Api::all_with(self.client.clone(), &resource);
         }

@@ -1,5 +1,6 @@
 //! How objects of this group point to others.
 
+use crate::api_version;
 use crate::kind::resource_struct;
 
 resource_struct! {
@@ -58,7 +59,7 @@ pub type ClusterClassTemplateReference = TemplateReference;
 impl TemplateReference {
     /// The group, without the version.
     pub fn group(&self) -> &str {
-        self.api_version.split_once('/').map_or("", |(group, _)| group)
+        api_version::group(&self.api_version)
     }
 }
 

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::api_version;
 use crate::handler_name::HandlerName;
 use crate::names::{HOOKS_API_VERSION, HOOKS_GROUP, HOOKS_VERSION};
 
@@ -293,7 +294,7 @@ impl GroupVersionHook {
 
     /// Group and version, if `apiVersion` is made of both.
     pub fn group_version(&self) -> Option<(&str, &str)> {
-        let (group, version) = self.api_version.split_once('/')?;
+        let (group, version) = api_version::split(&self.api_version);
         (!group.is_empty() && !version.is_empty() && !version.contains('/')).then_some((group, version))
     }
 }

@@ -9,6 +9,7 @@ mod table;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use windlass_api::api_version;
 
 use crate::fieldmanager::{Deduced, Field, ListShape, MapShape, Shape, object_meta};
 use crate::schema::ListType;
@@ -67,7 +68,7 @@ pub(crate) fn is_known(api_version: &str, kind: &str) -> bool {
 }
 
 fn entry(api_version: &str, kind: &str) -> Option<Fields> {
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    let group = api_version::group(api_version);
     let is_it =
         |(known_group, known_kind, _): &&(&str, &str, Fields)| *known_group == group && *known_kind == kind;
     table::KINDS.iter().find(is_it).map(|(_, _, fields)| *fields)

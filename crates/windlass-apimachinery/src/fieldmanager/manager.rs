@@ -14,6 +14,7 @@ use super::shape::Shape;
 use super::typed::{self, NotConforming};
 use super::updater::{ConversionError, Refusal, Updater, Versions};
 use crate::builtin;
+use windlass_api::api_version;
 use windlass_patch::depth::{self, TooDeep};
 
 /// Where a write arrives. Each endpoint writes its part of the object and ignores the rest.
@@ -306,7 +307,7 @@ impl FieldManager<'_> {
         if api_version == self.api_version && kind == self.kind {
             return Ok(());
         }
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let (group, version) = api_version::split(api_version);
         Err(ApplyError::WrongType { group: group.into(), version: version.into(), kind: kind.into() })
     }
 

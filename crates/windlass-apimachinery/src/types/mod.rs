@@ -22,6 +22,7 @@ mod table;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
+use windlass_api::api_version;
 
 pub use check::{Misfit, tidy};
 
@@ -149,8 +150,8 @@ pub fn catalogue() -> &'static Catalogue {
 impl Catalogue {
     /// The type of a built-in kind.
     pub fn kind(&self, api_version: &str, kind: &str) -> Option<StructId> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("core", api_version));
-        let group = group.split('.').next().unwrap_or_default();
+        let (group, version) = api_version::split(api_version);
+        let group = if group.is_empty() { "core" } else { group.split('.').next().unwrap_or(group) };
         let package = self.packages().find(|package| {
             let mut parts = package.rsplit('.');
             parts.next() == Some(version) && parts.next() == Some(group)

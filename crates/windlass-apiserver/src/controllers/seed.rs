@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use windlass_api::api_version;
 use windlass_store::Expect;
 
 use super::crd::establish;
@@ -59,7 +60,7 @@ pub(crate) async fn seed(server: &Arc<Inner>) -> Result<(), Failure> {
 async fn create(server: &Arc<Inner>, plural: &str, namespace: &str, object: Value) -> Result<(), Failure> {
     let registry = server.registry();
     let api_version = object["apiVersion"].as_str().unwrap_or_default();
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let (group, version) = api_version::split(api_version);
     let Some(resource) = registry.get(group, version, plural) else { return Ok(()) };
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let exists = resource.key(namespace, name).is_ok_and(|key| server.store.get(&key).is_some());

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use windlass_api::api_version;
 
 use super::downgrade::downgrade;
 use crate::machinery::types::{Catalogue, Elements, Field, StructId, Type, catalogue};
-use crate::registry::{Registry, Resource, Verbs, group_version};
+use crate::registry::{Registry, Resource, Verbs};
 
 /// The version of OpenAPI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl Definitions {
         let others = OTHER_KINDS.iter().map(|(version, kind)| ((*version).to_owned(), (*kind).to_owned()));
         for (api_version, name) in resources.chain(others) {
             if let Some(id) = catalogue.kind(&api_version, &name) {
-                let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));
+                let (group, version) = api_version::split(&api_version);
                 kinds.entry(id).or_default().push(kind(group, version, &name));
             }
         }
@@ -275,7 +276,7 @@ pub(super) fn kind(group: &str, version: &str, kind: &str) -> Value {
 /// `test.demo.v1.Widget` for what a CRD defines; the name that Kubernetes has for the rest.
 pub(super) fn schema_name(resource: &Resource) -> String {
     let Resource { group, version, kind, .. } = resource;
-    let known = catalogue().kind(&group_version(group, version), kind);
+    let known = catalogue().kind(&api_version::join(group, version), kind);
     match known.filter(|_| !resource.strategy.custom) {
         Some(id) => catalogue().get(id).full_name(),
         None => {

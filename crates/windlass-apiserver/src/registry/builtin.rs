@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use windlass_api::api_version;
 use windlass_store as store;
 
 use super::columns;
 use super::jsonpath::JsonPath;
 use super::resource::{
-    Behaviour, Conversion, Resource, ScalePaths, Selectable, Strategy, Subresource, Verbs, group_version,
+    Behaviour, Conversion, Resource, ScalePaths, Selectable, Strategy, Subresource, Verbs,
 };
 use crate::machinery::builtin_shape;
 use crate::machinery::types::catalogue;
@@ -179,8 +180,8 @@ fn resource(row: &Row, index: usize) -> Option<Resource> {
             free_names: has(FreeNames) || row.kind == "APIService",
         },
         schema: None,
-        type_id: catalogue().kind(&group_version(row.group, row.version), row.kind),
-        shape: Arc::new(builtin_shape(&group_version(row.group, row.version), row.kind)),
+        type_id: catalogue().kind(&api_version::join(row.group, row.version), row.kind),
+        shape: Arc::new(builtin_shape(&api_version::join(row.group, row.version), row.kind)),
         columns: columns::columns(row.plural),
         selectable: selectable(row.plural),
         storage: store::Resource::new(&format!("{group}/{}", row.plural)).ok()?,

@@ -10,13 +10,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
+use windlass_api::api_version;
 use windlass_store as store;
 
 use crate::stored::parse;
 pub(crate) use jsonpath::{JsonPath, text};
 pub use resource::ConvertFn;
 pub(crate) use resource::{
-    Behaviour, Cell, Column, Conversion, Resource, ScalePaths, Selectable, Subresource, Verbs, group_version,
+    Behaviour, Cell, Column, Conversion, Resource, ScalePaths, Selectable, Subresource, Verbs,
 };
 
 /// All resources at one moment. Replaced as a whole, so that a request sees one state of it.
@@ -129,7 +130,7 @@ impl Registry {
 
     /// A resource by the group and kind of its objects, in whatever version.
     pub(crate) fn by_group_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
-        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let group = api_version::group(api_version);
         self.all().find(|resource| resource.group == group && resource.kind == kind)
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use windlass_api::api_version;
 use windlass_store as store;
 
 use super::jsonpath::JsonPath;
@@ -213,12 +214,12 @@ pub(crate) enum Cell {
 impl Resource {
     /// `v1` or `demo.test/v1`.
     pub(crate) fn api_version(&self) -> String {
-        group_version(&self.group, &self.version)
+        api_version::join(&self.group, &self.version)
     }
 
     /// `apiVersion` of the objects in the store.
     pub(crate) fn storage_api_version(&self) -> String {
-        group_version(&self.group, &self.storage_version)
+        api_version::join(&self.group, &self.storage_version)
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -256,9 +257,4 @@ impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.plural, self.api_version())
     }
-}
-
-/// `v1` for the core group, `group/version` for others.
-pub(crate) fn group_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }

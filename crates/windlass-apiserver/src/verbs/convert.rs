@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use windlass_api::api_version;
 
 use super::update::Part;
 use super::{Call, Written};
@@ -15,7 +16,7 @@ use crate::machinery::{ConversionError, Endpoint, FieldManager, Shape, Versions,
 
 impl Versions for Call {
     fn shape(&self, api_version: &str) -> Option<Arc<Shape>> {
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let (group, version) = api_version::split(api_version);
         if (group, version) == (self.resource.group.as_str(), self.resource.version.as_str()) {
             return Some(Arc::clone(&self.resource.shape));
         }

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use serde_json::Value;
+use windlass_api::api_version;
 use windlass_api::names::{CLUSTER_GROUP, RUNTIME_GROUP};
 use windlass_api::runtime::ExtensionConfig;
 
@@ -65,8 +66,7 @@ fn lint_text(file: &str, text: &str, now: SystemTime, ledger: &mut Ledger) -> &'
         let name = document["metadata"]["name"].as_str().unwrap_or_default();
         let subject =
             if kind.is_empty() { format!("document {}", index + 1) } else { format!("{kind}/{name}") };
-        let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        match (group, kind) {
+        match (api_version::group(api_version), kind) {
             _ if api_version.is_empty() || kind.is_empty() => {
                 let observed = "apiVersion or kind is missing";
                 ledger.found(Finding::new(Rule::NotAnObject, subject, observed));

@@ -6,6 +6,7 @@ use futures_util::future::BoxFuture;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::{Client, ResourceExt};
 use serde_json::Value;
+use windlass_api::api_version;
 use windlass_api::cluster::{Cluster, ClusterClass, Machine, MachineDeployment, MachinePool};
 use windlass_api::names::{
     CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, TOPOLOGY_OWNED_LABEL, UPGRADE_STEP_ANNOTATION,
@@ -20,7 +21,7 @@ use windlass_engine::waiting::Wait;
 use windlass_runtime::{ObjectKey, describe_error};
 use windlass_version::Version;
 
-use crate::topology::resource;
+use crate::external::resource;
 
 /// Looks up what rules need to know. A failure is a refusal: what cannot be checked is not let through.
 pub trait LookUp: Send + Sync + 'static {
@@ -170,7 +171,7 @@ async fn control_plane(
 ) -> Result<Option<ControlPlane>, String> {
     let Some(reference) = &cluster.spec.control_plane_ref else { return Ok(None) };
     // Paths of versions are the same in both contracts, and so is v1beta2 of the control planes that are known.
-    let resource = resource(&format!("{}/v1beta2", reference.api_group), &reference.kind);
+    let resource = resource(&api_version::join(&reference.api_group, "v1beta2"), &reference.kind);
     let namespace = ObjectKey::of(cluster).namespace;
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &resource);
     let found = api.get_opt(&reference.name).await.map_err(|error| describe_error(&error))?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::json;
+use windlass_api::api_version;
 use windlass_api::cluster::{
     Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachinePool, MachineSet,
 };
@@ -83,7 +84,7 @@ fn cluster_key<K: kube::Resource>(object: &K, cluster: &str) -> Vec<ObjectKey> {
 /// The Clusters that point to an object. It may be there before it has its owner.
 fn referring_to(clusters: &Cache<Cluster>, object: &DynamicObject) -> Vec<ObjectKey> {
     let Some(types) = &object.types else { return Vec::new() };
-    let group = types.api_version.split_once('/').map_or("", |(group, _)| group);
+    let group = api_version::group(&types.api_version);
     let name = object.name_any();
     let is = |reference: &ContractVersionedObjectReference| {
         reference.kind == types.kind && reference.api_group == group && reference.name == name

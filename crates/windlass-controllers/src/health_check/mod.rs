@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::DynamicObject;
 use serde_json::json;
 use windlass_api::cluster::{Cluster, Machine, MachineHealthCheck, TemplateReference};
 use windlass_engine::health_check::{
@@ -20,7 +20,7 @@ use windlass_runtime::{
     WriteError, describe_error, owner_reference,
 };
 
-use crate::external::{ExternalError, FromTemplate, plural};
+use crate::external::{ExternalError, FromTemplate, resource};
 use crate::pause;
 use crate::references::{adopt, ignore_gone};
 use crate::status::{self, StatusError};
@@ -194,11 +194,6 @@ impl HealthChecks {
     }
 }
 
-fn resource_of(reference: &TemplateReference, kind: &str) -> ApiResource {
-    let (group, version) = reference.api_version.split_once('/').unwrap_or(("", &reference.api_version));
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural(kind))
-}
-
 /// Makes the object that remediates a Machine; it has the name of the Machine, so there is one at most.
 async fn request(
     context: &Context,
@@ -209,7 +204,7 @@ async fn request(
     let namespace = ObjectKey::of(machine).namespace;
     let key = ObjectKey::new(&namespace, &reference.name);
     let template: Option<DynamicObject> = context
-        .get_of(&resource_of(reference, &reference.kind), &key)
+        .get_of(&resource(&reference.api_version, &reference.kind), &key)
         .await
         .map_err(|error| ExternalError::Read { what: reference.to_string(), why: describe_error(&error) })?;
     let Some(template) = template else { return Err(HealthCheckError::NoTemplate(reference.clone())) };
@@ -224,7 +219,7 @@ async fn request(
     }
     .object()?;
     let kind = reference.kind.strip_suffix("Template").unwrap_or(&reference.kind);
-    let resource = resource_of(reference, kind);
+    let resource = resource(&reference.api_version, kind);
     // Asked for before, by this controller: it has the name of the Machine.
     if matches!(context.get_of::<DynamicObject>(&resource, &ObjectKey::of(machine)).await, Ok(Some(_))) {
         return Ok(());
@@ -242,7 +237,7 @@ async fn withdraw(
     reference: &TemplateReference,
 ) -> Result<(), HealthCheckError> {
     let kind = reference.kind.strip_suffix("Template").unwrap_or(&reference.kind);
-    let resource = resource_of(reference, kind);
+    let resource = resource(&reference.api_version, kind);
     let key = ObjectKey::of(machine);
     let object: Option<DynamicObject> = context.get_of(&resource, &key).await.map_err(|error| {
         ExternalError::Read { what: format!("{kind} {key}"), why: describe_error(&error) }

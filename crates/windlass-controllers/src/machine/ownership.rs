@@ -3,6 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::ResourceExt;
 use serde_json::{Map, json};
+use windlass_api::api_version;
 use windlass_api::cluster::{Cluster, Machine, MachineSet};
 use windlass_api::names::{CLUSTER_GROUP, CLUSTER_NAME_LABEL};
 use windlass_runtime::{Context, Incomplete, WriteError, controller_reference, owner_reference, uid_of};
@@ -66,10 +67,9 @@ fn claimed(machine: &Machine, external: &External) -> Result<Option<serde_json::
     let object = external.object.as_ref();
     let maker = machine.owner_references().iter().find(|owner| owner.controller == Some(true));
     let is_maker = |owner: &OwnerReference| {
-        let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
         // Machines move between MachineSets; what they leave behind is not kept.
         maker.is_some_and(|maker| maker.uid == owner.uid)
-            || (owner.kind == MachineSet::KIND && group == CLUSTER_GROUP)
+            || (owner.kind == MachineSet::KIND && api_version::group(&owner.api_version) == CLUSTER_GROUP)
     };
     let is_ours = |owner: &OwnerReference| owner.uid == uid && owner.controller == Some(true);
     let owners = object.owner_references();

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
+use windlass_api::api_version;
 use windlass_api::cluster::{Cluster, ContractVersionedObjectReference, Machine, MachinePool};
 use windlass_api::names::MACHINE_POOL_FINALIZER;
 use windlass_engine::contract;
@@ -83,7 +84,7 @@ fn of_cluster(pools: &Cache<MachinePool>, namespace: &str, cluster: &str) -> Vec
 /// The pools that point to an object, which may be there before it has its owner, and the pool that it is an instance of.
 fn concerned(pools: &Cache<MachinePool>, object: &DynamicObject) -> Vec<ObjectKey> {
     let Some(types) = &object.types else { return Vec::new() };
-    let group = types.api_version.split_once('/').map_or("", |(group, _)| group);
+    let group = api_version::group(&types.api_version);
     let name = object.name_any();
     let is = |reference: &ContractVersionedObjectReference| {
         reference.kind == types.kind && reference.api_group == group && reference.name == name

@@ -21,7 +21,7 @@ use windlass_engine::topology::{
 use windlass_runtime::{Applied, Cache, Context, EventType, Kind, ObjectKey, Writer};
 use windlass_version::Version;
 
-use super::blueprint::{resource_of, to_value};
+use super::blueprint::{place_of, to_value};
 use super::current::Current;
 use super::errors::TopologyError;
 
@@ -206,8 +206,8 @@ impl Applier<'_> {
             }
             WorkerKind::MachinePool => {
                 for part in [&group.bootstrap, &group.infrastructure] {
-                    let cache = self.context.watch(&resource_of(part)).await?;
-                    let found = cache.get(&key_of(part));
+                    let (resource, key) = place_of(part)?;
+                    let found = self.context.watch(&resource).await?.get(&key);
                     self.provided(found.as_deref(), part, None).await?;
                 }
             }
@@ -273,7 +273,7 @@ impl Applier<'_> {
         desired: &Value,
         version_change: Option<String>,
     ) -> Result<(), TopologyError> {
-        let resource = resource_of(desired);
+        let (resource, _) = place_of(desired)?;
         let writer = self.context.writer_of(&resource);
         self.object(&writer, &resource.kind, current, desired, version_change).await
     }
@@ -294,7 +294,7 @@ impl Applier<'_> {
         };
         if !self.is_taken_over && !writer.is_applied(TOPOLOGY_FIELD_MANAGER, current, desired)? {
             let after = writer.dry_run_apply(TOPOLOGY_FIELD_MANAGER, desired).await?;
-            self.refuse_loss(kind, current, lost_fields(&to_value(current), &to_value(&after)))?;
+            self.refuse_loss(kind, current, lost_fields(&to_value(current)?, &to_value(&after)?))?;
         }
         let applied = writer.ensure_applied(TOPOLOGY_FIELD_MANAGER, current, desired).await?;
         let Applied::Written(written) = applied else { return Ok(()) };
@@ -309,9 +309,9 @@ impl Applier<'_> {
 
     /// Applies a template. If what machines are made from changes, a new one is made, and `desired` has its name.
     async fn template(&self, desired: &mut Value, entry: Option<&str>) -> Result<(), TopologyError> {
-        let resource = resource_of(desired);
+        let (resource, key) = place_of(desired)?;
         let cache = self.context.watch(&resource).await?;
-        let Some(current) = cache.get(&key_of(desired)) else {
+        let Some(current) = cache.get(&key) else {
             return self.provided(None, desired, None).await;
         };
         let writer = self.context.writer_of(&resource);
@@ -326,7 +326,8 @@ impl Applier<'_> {
         let wanted = writer.dry_run_apply(TOPOLOGY_FIELD_MANAGER, &intent).await?;
         let mark = json!({"metadata": {"annotations": {TOPOLOGY_DRY_RUN_ANNOTATION: ""}}});
         let there = writer.dry_run_patch(&current, mark).await?;
-        match template_change(&to_value(&there), &to_value(&wanted)) {
+        let (there, wanted) = (to_value(&there)?, to_value(&wanted)?);
+        match template_change(&there, &wanted) {
             TemplateChange::None => {
                 writer.note_applied(TOPOLOGY_FIELD_MANAGER, &current, desired)?;
                 Ok(())
@@ -334,7 +335,7 @@ impl Applier<'_> {
             TemplateChange::Metadata => self.provided(Some(current.as_ref()), desired, None).await,
             TemplateChange::Spec => {
                 if !self.is_taken_over {
-                    let fields = different_fields(&to_value(&there), &to_value(&wanted));
+                    let fields = different_fields(&there, &wanted);
                     self.refuse_loss(&resource.kind, current.as_ref(), fields)?;
                 }
                 let name = self.fresh_name(entry)?;
@@ -373,9 +374,4 @@ impl Applier<'_> {
     fn event(&self, reason: &str, message: String) {
         self.context.event(self.cluster, EventType::Normal, reason, message);
     }
-}
-
-fn key_of(object: &Value) -> ObjectKey {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    ObjectKey::new(text("/metadata/namespace"), text("/metadata/name"))
 }

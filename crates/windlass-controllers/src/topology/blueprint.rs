@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use kube::api::{ApiResource, GroupVersionKind};
+use kube::api::ApiResource;
 use serde::Serialize;
 use serde_json::Value;
 use windlass_api::cluster::{ClusterClass, TemplateReference};
 use windlass_engine::topology::WorkerKind;
 use windlass_engine::topology::desired::{Blueprint, GroupBlueprint};
-use windlass_runtime::{Context, ObjectKey};
+use windlass_runtime::{Context, Incomplete, ObjectKey};
 
 use super::errors::TopologyError;
-use crate::external::{Externals, plural};
+use crate::external::{Externals, resource};
 
 /// Reads everything that a class refers to. The kinds are watched from now on.
 pub(super) async fn load(
@@ -86,7 +86,7 @@ impl Reader<'_> {
         let cache = self.context.watch(&resource(&reference.api_version, &reference.kind)).await?;
         let namespace = &ObjectKey::of(self.class).namespace;
         match cache.get(&ObjectKey::new(namespace, &reference.name)) {
-            Some(template) => Ok(to_value(&template)),
+            Some(template) => to_value(&template),
             None => Err(TopologyError::NoTemplate {
                 template: format!("{} {namespace}/{}", reference.kind, reference.name),
                 class: ObjectKey::of(self.class).name,
@@ -95,20 +95,23 @@ impl Reader<'_> {
     }
 }
 
-/// How objects of a kind are reached whose group and version are known.
-pub(crate) fn resource(api_version: &str, kind: &str) -> ApiResource {
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind), &plural(kind))
-}
-
-/// How an object is reached, from its own type.
-pub(super) fn resource_of(object: &Value) -> ApiResource {
-    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
-    resource(text("apiVersion"), text("kind"))
+/// How an object that is to be written is reached, from its own type, and its name.
+pub(super) fn place_of(object: &Value) -> Result<(ApiResource, ObjectKey), Incomplete> {
+    let text =
+        |pointer: &str| object.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let needed = |pointer: &str, field: &'static str| {
+        text(pointer).ok_or_else(|| Incomplete {
+            kind: text("/kind").unwrap_or("object").to_owned(),
+            object: text("/metadata/name").unwrap_or("without a name").to_owned(),
+            field,
+        })
+    };
+    let resource = resource(needed("/apiVersion", "apiVersion")?, needed("/kind", "kind")?);
+    let name = needed("/metadata/name", "metadata.name")?;
+    Ok((resource, ObjectKey::new(needed("/metadata/namespace", "metadata.namespace")?, name)))
 }
 
 /// An object of a provider as JSON.
-pub(super) fn to_value(object: &impl Serialize) -> Value {
-    // Objects were read from JSON; they do not fail to be written as such.
-    serde_json::to_value(object).unwrap_or_default()
+pub(super) fn to_value(object: &impl Serialize) -> Result<Value, TopologyError> {
+    serde_json::to_value(object).map_err(TopologyError::Json)
 }

@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
+use windlass_api::api_version;
 use windlass_api::cluster::{
     Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachinePool, MachineTemplateSpec,
     TemplateReference,
@@ -26,9 +27,9 @@ use windlass_engine::{condition, contract, machine_pool, rollout};
 use windlass_runtime::{Cache, Context, ObjectKey, namespace_of};
 use windlass_version::{Comparison, Version};
 
-use super::blueprint::{object_kind, resource};
+use super::blueprint::object_kind;
 use super::errors::TopologyError;
-use crate::external::{External, Externals};
+use crate::external::{External, Externals, resource};
 use crate::worker_group::select;
 use crate::workload_nodes::WorkloadNodes;
 
@@ -267,7 +268,7 @@ fn machines_reference(control_plane: &External) -> Option<ContractVersionedObjec
     let mut reference = control_plane.data().pointer(pointer)?.clone();
     // The older contract has the group with a version.
     if let Some(api_version) = reference.get("apiVersion").and_then(Value::as_str) {
-        reference["apiGroup"] = json!(api_version.split_once('/').map_or("", |(group, _)| group));
+        reference["apiGroup"] = json!(api_version::group(api_version));
     }
     serde_json::from_value(reference).ok()
 }

@@ -73,9 +73,12 @@ pub enum TopologyError {
     /// Values of variables are not valid.
     #[error("{}", .0.join("; "))]
     Variables(Vec<String>),
-    /// The Cluster does not say which one it is.
+    /// An object lacks what every object has.
     #[error(transparent)]
     Incomplete(#[from] Incomplete),
+    /// An object cannot be compared, because it is no JSON.
+    #[error("an object cannot be written as JSON: {0}")]
+    Json(#[source] serde_json::Error),
     /// The selector of a MachineDeployment cannot be used.
     #[error("MachineDeployment {name}: spec.selector: {error}")]
     Selector {

@@ -19,7 +19,6 @@ pub use errors::TopologyError;
 pub use patches::{ExternalPatchError, PatchProblem};
 pub use reconcile::{TopologyController, register};
 
-pub(crate) use blueprint::resource;
 pub(crate) use variables::{
     check_definitions as check_variable_definitions, default_and_validate as default_and_validate_variables,
 };

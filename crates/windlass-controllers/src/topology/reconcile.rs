@@ -289,7 +289,7 @@ impl TopologyController {
         };
         let not_ready = |why: String| Err(TopologyError::ClassNotReady { class: key.to_string(), why });
         if class.status.observed_generation != class.metadata.generation {
-            return not_ready("its last change was not looked at yet".to_owned());
+            return not_ready("its last change was not reconciled yet".to_owned());
         }
         match condition::find(&class.status.conditions, VARIABLES_READY) {
             Some(found) if found.status == "True" => Ok(class),

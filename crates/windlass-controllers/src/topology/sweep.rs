@@ -12,9 +12,10 @@ use windlass_api::names::{CLUSTER_NAME_LABEL, TOPOLOGY_OWNED_LABEL};
 use windlass_engine::topology::desired::Blueprint;
 use windlass_runtime::{Cache, Context, ObjectKey};
 
-use super::blueprint::{references, resource};
+use super::blueprint::references;
 use super::current::Current;
 use super::errors::TopologyError;
+use crate::external::resource;
 
 /// Deletes templates of the topology that nothing refers to. Must come before anything is written: what was written
 /// in this reconcile is not in the caches yet.

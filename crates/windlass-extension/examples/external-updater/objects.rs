@@ -1,8 +1,9 @@
 //! What a machine has become, written to its objects.
 
 use kube::Client;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use serde_json::{Map, Value, json};
+use windlass_api::api_version;
 use windlass_extension::Object;
 use windlass_extension::hooks::MachineObjects;
 
@@ -61,8 +62,7 @@ async fn replace_spec(
 }
 
 fn api(client: &Client, namespace: &str, object: &Object) -> Api<DynamicObject> {
-    let api_version = object.pointer("/apiVersion").and_then(Value::as_str).unwrap_or_default();
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let kind = GroupVersionKind::gvk(group, version, object.kind().unwrap_or_default());
+    let api_version = object.api_version().unwrap_or_default();
+    let kind = api_version::kind(api_version, object.kind().unwrap_or_default());
     Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&kind))
 }

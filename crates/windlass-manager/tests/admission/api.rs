@@ -71,7 +71,7 @@ impl Answer {
 pub(crate) struct TestApi {
     client: Client,
     webhook: AdmissionWebhook<ObjectLookUp>,
-    definitions: Vec<CustomResourceDefinition>,
+    crds: Vec<CustomResourceDefinition>,
     _server: ApiServer,
 }
 
@@ -82,14 +82,14 @@ impl TestApi {
         let server = ApiServer::start(Store::in_memory(History::default()), options).await.unwrap();
         let client = Client::new(server.service(), "default");
         admission.connect(client.clone());
-        let mut definitions = windlass_api::crds::all();
-        definitions.retain(|definition| KINDS.contains(&definition.spec.names.kind.as_str()));
+        let mut crds = windlass_api::crds::all();
+        crds.retain(|crd| KINDS.contains(&crd.spec.names.kind.as_str()));
         let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-        for definition in &definitions {
-            api.create(&PostParams::default(), definition).await.unwrap();
+        for crd in &crds {
+            api.create(&PostParams::default(), crd).await.unwrap();
         }
         let webhook = AdmissionWebhook::new(ObjectLookUp::with_client(client.clone()));
-        Self { client, webhook, definitions, _server: server }
+        Self { client, webhook, crds, _server: server }
     }
 
     /// Tries a change in a namespace of its own: first asks the webhook, then does it. Says what is not as expected.
@@ -168,7 +168,7 @@ impl TestApi {
         if kind == "Namespace" {
             return (ApiResource::erase::<k8s_openapi::api::core::v1::Namespace>(&()), false);
         }
-        let found = self.definitions.iter().find(|definition| definition.spec.names.kind == kind).unwrap();
+        let found = self.crds.iter().find(|crd| crd.spec.names.kind == kind).unwrap();
         let (group, version) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap();
         let gvk = kube::api::GroupVersionKind::gvk(group, version, kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, &found.spec.names.plural);

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::{ApiResource, DynamicObject};
+use windlass_api::api_version;
 use windlass_api::cluster::{Cluster, Machine, MachinePool};
 use windlass_api::names::{CLUSTER_NAME_LABEL, TOPOLOGY_POOL_NAME_LABEL};
 use windlass_runtime::ObjectKey;
@@ -18,13 +19,12 @@ use crate::world::{World, key};
 impl ObjectKind {
     /// What requests need to know of it.
     pub(super) fn resource(&self) -> ApiResource {
-        let (group, version) = self.api_version.split_once('/').unwrap_or(("", self.api_version));
-        ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, self.kind))
+        ApiResource::from_gvk(&api_version::kind(self.api_version, self.kind))
     }
 }
 
 impl ObjectName {
-    /// Its key.
+    /// By what the store finds the object.
     pub(super) fn key(&self) -> ObjectKey {
         if self.kind.is_namespaced { key(&self.name) } else { ObjectKey::new("", &self.name) }
     }

@@ -14,6 +14,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_api::api_version;
 
 pub use learned::Learned;
 pub use read::SnapshotError;
@@ -93,7 +94,7 @@ fn is_core(object: &Value) -> bool {
 
 /// The group of an object; empty for the core of Kubernetes.
 fn group_of(object: &Value) -> &str {
-    object["apiVersion"].as_str().and_then(|version| version.split_once('/')).map_or("", |(group, _)| group)
+    api_version::group(object["apiVersion"].as_str().unwrap_or_default())
 }
 
 /// `Kind namespace/name`, for people.

@@ -7,6 +7,7 @@ use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::discovery::{ApiGroup, Scope};
 use serde_json::Value;
+use windlass_api::api_version;
 use windlass_api::names::{CLUSTER_GROUP, CLUSTER_NAME_LABEL, RUNTIME_GROUP};
 use windlass_conversion::newest;
 use windlass_runtime::describe_error;
@@ -28,7 +29,7 @@ pub enum SnapshotError {
     NoKind {
         /// The kind.
         kind: String,
-        /// Its group.
+        /// The group that was asked for.
         group: String,
     },
     /// There is no such Cluster.
@@ -352,10 +353,15 @@ fn references(object: &Value) -> Vec<(Reference, Option<String>)> {
         let (group, version) = match (reference["apiGroup"].as_str(), api_version) {
             (Some(group), _) => (group, None),
             (None, Some(api_version)) => {
-                api_version.split_once('/').map(|(group, version)| (group, Some(version.to_owned())))?
+                let (group, version) = api_version::split(api_version);
+                (group, Some(version.to_owned()))
             }
             (None, None) => return None,
         };
+        if group.is_empty() {
+            // Objects of the core group are no provider's, and Secrets are not read.
+            return None;
+        }
         let (kind, name) = (reference["kind"].as_str()?, reference["name"].as_str()?);
         let reference = Reference {
             group: group.to_owned(),
@@ -378,4 +384,33 @@ fn refused(what: &str, error: &SnapshotError) -> Unread {
 
 fn read_error(what: &str, error: &kube::Error) -> SnapshotError {
     SnapshotError::Read { what: what.to_owned(), why: describe_error(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn references_name_groups_with_or_without_a_version_and_never_the_core_group() {
+        let machine = |infrastructure: Value, bootstrap: Value| {
+            json!({"kind": "Machine", "metadata": {"name": "m", "namespace": "n"},
+                "spec": {"infrastructureRef": infrastructure, "bootstrap": {"configRef": bootstrap}}})
+        };
+        let found = references(&machine(
+            json!({"apiGroup": "infra.io", "kind": "Box", "name": "b"}),
+            json!({"apiVersion": "boot.io/v1beta1", "kind": "Config", "name": "c"}),
+        ));
+        let found: Vec<(&str, &str, Option<&str>)> = found
+            .iter()
+            .map(|(reference, version)| {
+                (reference.group.as_str(), reference.kind.as_str(), version.as_deref())
+            })
+            .collect();
+        assert_eq!(found, [("infra.io", "Box", None), ("boot.io", "Config", Some("v1beta1"))]);
+        // It may be a Secret.
+        let core = json!({"apiVersion": "v1", "kind": "Secret", "name": "s"});
+        assert!(references(&machine(core.clone(), core)).is_empty());
+    }
 }

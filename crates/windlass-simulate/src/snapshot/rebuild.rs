@@ -37,7 +37,7 @@ pub struct Rebuilt {
     /// Namespaces, which the API of the world has to make itself.
     pub namespaces: Vec<Value>,
     /// The CRDs.
-    pub definitions: Vec<Value>,
+    pub crds: Vec<Value>,
     /// The Cluster.
     pub cluster: ObjectKey,
     /// The version that it has now.
@@ -164,7 +164,7 @@ impl Snapshot {
         for (kind, role) in &replaced {
             rebuilding.notes.insert(format!("{kind} is replaced by {}", role.kind()));
         }
-        let definitions = definitions(!replaced.is_empty());
+        let crds = crds(!replaced.is_empty());
         let updaters = if options.live_extensions { BTreeSet::new() } else { rebuilding.parts.updaters() };
         if !updaters.is_empty() {
             let names: Vec<&str> = updaters.iter().map(String::as_str).collect();
@@ -176,7 +176,7 @@ impl Snapshot {
         Ok(Rebuilt {
             objects,
             namespaces: namespaces.into_values().collect(),
-            definitions,
+            crds,
             cluster: key,
             version,
             now: self.taken,
@@ -393,12 +393,7 @@ fn namespace(name: &str, labels: &Value) -> Value {
 
 /// How controllers reach the workload cluster, which is in memory. The real Secret is not read.
 fn kubeconfig(cluster: &Cluster) -> Option<Value> {
-    let endpoint = Some(&cluster.spec.control_plane_endpoint).filter(|endpoint| endpoint.is_set())?;
-    let host = match endpoint.host.contains(':') {
-        true => format!("[{}]", endpoint.host),
-        false => endpoint.host.clone(),
-    };
-    let server = format!("https://{host}:{}", endpoint.port.unwrap_or_default());
+    let server = format!("https://{}", cluster.spec.control_plane_endpoint.address()?);
     let name = cluster.metadata.name.clone().unwrap_or_default();
     let text = json!({"apiVersion": "v1", "kind": "Config", "current-context": name,
         "clusters": [{"name": name, "cluster": {"server": server}}],
@@ -428,16 +423,15 @@ fn find_clash(objects: &[Value]) -> Result<(), NotRebuilt> {
 }
 
 /// All CRDs. Stand-ins keep the fields of what they stand in for, so that patches of classes find them.
-fn definitions(has_stand_ins: bool) -> Vec<Value> {
-    let mut definitions = windlass_api::crds::manifests();
-    let is_dev = |definition: &&mut Value| {
-        definition["spec"]["names"]["kind"].as_str().is_some_and(|kind| kind.starts_with("Dev"))
-    };
-    for definition in definitions.iter_mut().filter(|_| has_stand_ins).filter(is_dev) {
-        for version in definition["spec"]["versions"].as_array_mut().into_iter().flatten() {
+fn crds(has_stand_ins: bool) -> Vec<Value> {
+    let mut crds = windlass_api::crds::manifests();
+    let is_dev =
+        |crd: &&mut Value| crd["spec"]["names"]["kind"].as_str().is_some_and(|kind| kind.starts_with("Dev"));
+    for crd in crds.iter_mut().filter(|_| has_stand_ins).filter(is_dev) {
+        for version in crd["spec"]["versions"].as_array_mut().into_iter().flatten() {
             let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
             version["schema"]["openAPIV3Schema"] = any;
         }
     }
-    definitions
+    crds
 }

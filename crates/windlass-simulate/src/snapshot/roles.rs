@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use windlass_api::api_version;
 use windlass_api::names::{
     BOOTSTRAP_GROUP, CLONED_FROM_GROUP_KIND_ANNOTATION, INFRASTRUCTURE_API_VERSION, INFRASTRUCTURE_GROUP,
 };
@@ -185,7 +186,7 @@ fn group_kind(reference: &Value) -> Option<(&str, &str)> {
 fn named(reference: &Map<String, Value>) -> Option<(&str, &str)> {
     let kind = reference.get("kind")?.as_str()?;
     let group = reference.get("apiGroup").and_then(Value::as_str);
-    let of_version = || reference.get("apiVersion")?.as_str()?.split_once('/').map(|(group, _)| group);
+    let of_version = || reference.get("apiVersion")?.as_str().map(api_version::group);
     Some((group.or_else(of_version)?, kind))
 }
 
@@ -264,6 +265,18 @@ mod tests {
         assert_eq!(
             refused.to_string(),
             "Machine n/m is bootstrapped by a TalosConfig, and only kubeadm can be simulated"
+        );
+    }
+
+    #[test]
+    fn a_version_alone_is_one_of_the_core_group() {
+        // As v1beta1 refers to objects.
+        let machine = json!({"kind": "Machine", "metadata": {"name": "m", "namespace": "n"}, "spec": {
+            "bootstrap": {"configRef": {"apiVersion": "v1", "kind": "ConfigMap", "name": "boot"}}}});
+        let refused = Roles::of(&[machine]).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "Machine n/m is bootstrapped by a ConfigMap, and only kubeadm can be simulated"
         );
     }
 }

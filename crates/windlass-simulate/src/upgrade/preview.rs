@@ -90,7 +90,7 @@ pub fn live_of(snapshot: &Snapshot) -> Result<Live, UpgradeError> {
         let rebuilt = snapshot.rebuild(&rebuild)?;
         let options = WorldOptions {
             start: rebuilt.now,
-            definitions: rebuilt.definitions.clone(),
+            crds: rebuilt.crds.clone(),
             prelude: None,
             ..WorldOptions::new(0)
         };
@@ -120,7 +120,7 @@ async fn previewed(snapshot: &Snapshot, preview: &PreviewOptions) -> Result<Upgr
     }
     let world_options = WorldOptions {
         start: rebuilt.now,
-        definitions: rebuilt.definitions.clone(),
+        crds: rebuilt.crds.clone(),
         machine_seed: *machine_seed,
         ..WorldOptions::extended_by(options.seed, &options.extension)
     };

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
+use windlass_api::api_version;
 use windlass_api::names::{INFRASTRUCTURE_API_VERSION, INFRASTRUCTURE_GROUP};
 use windlass_runtime::ObjectKey;
 use windlass_version::Version;
@@ -158,9 +159,8 @@ fn find_extensions(class: &Value, name: &str, objects: &[Value]) -> Result<(), S
 /// One object, or nothing if it has no place in a simulation.
 fn prepared(object: &Value, is_live: bool, warnings: &mut BTreeSet<String>) -> Option<Value> {
     let (api_version, kind) = (object["apiVersion"].as_str()?, object["kind"].as_str()?);
-    let group = api_version.split_once('/').map_or("", |(group, _)| group);
     let mut object = object.clone();
-    match (group, kind) {
+    match (api_version::group(api_version), kind) {
         (_, "ExtensionConfig") if is_live => Some(object),
         (_, "ExtensionConfig") => {
             warnings.insert("extensions are not called: a stand-in lets every hook pass".to_owned());

@@ -22,8 +22,8 @@ impl World {
         objects: &[Value],
     ) -> Result<Self, WorldError> {
         let world = Self::empty(options).await?;
-        for definition in &world.options.definitions {
-            world.define(definition).await?;
+        for crd in &world.options.crds {
+            world.define(crd).await?;
         }
         world.apply_objects(manifests).await?;
         let imported = world.server.import(objects).await;

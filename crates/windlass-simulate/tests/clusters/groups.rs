@@ -105,21 +105,21 @@ async fn the_size_of_a_pool_that_its_provider_manages_is_never_written() {
     assert_eq!(replicas(&world), (Some(4), Some(4)));
 }
 
-/// The definitions, those of MachinePools as they were up to Cluster API 1.13.
+/// The CRDs, those of MachinePools as they were up to Cluster API 1.13.
 fn without_versions_of_pools() -> Vec<Value> {
-    let mut definitions = windlass_api::crds::manifests();
-    for definition in &mut definitions {
-        if definition["spec"]["names"]["kind"] != "MachinePool" {
+    let mut crds = windlass_api::crds::manifests();
+    for crd in &mut crds {
+        if crd["spec"]["names"]["kind"] != "MachinePool" {
             continue;
         }
-        for version in definition["spec"]["versions"].as_array_mut().unwrap() {
+        for version in crd["spec"]["versions"].as_array_mut().unwrap() {
             let status = &mut version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"];
             if let Some(fields) = status.as_object_mut() {
                 assert!(fields.remove("versions").is_some());
             }
         }
     }
-    definitions
+    crds
 }
 
 #[tokio::test(start_paused = true)]
@@ -128,7 +128,7 @@ async fn pools_without_versions_in_their_status_are_upgraded_by_what_their_nodes
         .machine_deployment("web", 1)
         .machine_pool("pool", 3)
         .versions(["v1.31.0", "v1.32.0", "v1.33.0"]);
-    let options = WorldOptions { definitions: without_versions_of_pools(), ..WorldOptions::new(3) };
+    let options = WorldOptions { crds: without_versions_of_pools(), ..WorldOptions::new(3) };
     let mut world = World::begin(options).await.unwrap();
     world.apply_objects(&manifests.objects()).await.unwrap();
     let all_at = |version: &'static str| {

@@ -70,9 +70,9 @@ async fn a_rollout_over_https_in_real_time() {
     let options = windlass_apiserver::Options::new().token_key(credentials.token_key());
     let server = ApiServer::start(Store::in_memory(History::default()), options).await.unwrap();
     let in_process = Client::new(server.service(), "default");
-    let definitions = Api::all(in_process.clone());
-    for definition in windlass_api::crds::all() {
-        definitions.create(&PostParams::default(), &definition).await.unwrap();
+    let crds = Api::all(in_process.clone());
+    for crd in windlass_api::crds::all() {
+        crds.create(&PostParams::default(), &crd).await.unwrap();
     }
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -78,9 +78,9 @@ async fn management_plane() -> (Client, Running) {
 async fn management_plane_with(options: windlass_apiserver::Options) -> (ApiServer, Client, Running) {
     let server = ApiServer::start(Store::in_memory(History::default()), options).await.unwrap();
     let client = Client::new(server.service(), "default");
-    let definitions = Api::all(client.clone());
-    for definition in windlass_api::crds::all() {
-        definitions.create(&PostParams::default(), &definition).await.unwrap();
+    let crds = Api::all(client.clone());
+    for crd in windlass_api::crds::all() {
+        crds.create(&PostParams::default(), &crd).await.unwrap();
     }
     let manager = Manager::new(client.clone(), Options::new());
     let hooks = HookClient::builder(boxed(HttpsTransport::new())).build();

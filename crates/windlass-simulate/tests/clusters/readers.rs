@@ -322,9 +322,9 @@ async fn everything_that_clusterctl_moves_is_owned_by_the_cluster_or_its_class()
         moved += 1;
     }
     assert!(moved > 30, "{moved} objects");
-    for definition in windlass_api::crds::manifests() {
-        let labels = &definition["metadata"]["labels"];
-        assert_eq!(labels["clusterctl.cluster.x-k8s.io"], "", "{}", definition["metadata"]["name"]);
+    for crd in windlass_api::crds::manifests() {
+        let labels = &crd["metadata"]["labels"];
+        assert_eq!(labels["clusterctl.cluster.x-k8s.io"], "", "{}", crd["metadata"]["name"]);
     }
 }
 

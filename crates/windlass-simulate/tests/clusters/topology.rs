@@ -99,7 +99,7 @@ async fn world(seed: u64, extension: &SimulatedExtension) -> World {
     world_with(seed, extension, windlass_api::crds::manifests()).await
 }
 
-async fn world_with(seed: u64, extension: &SimulatedExtension, definitions: Vec<Value>) -> World {
+async fn world_with(seed: u64, extension: &SimulatedExtension, crds: Vec<Value>) -> World {
     let extension = extension.clone();
     let setup = move |start: &Start<'_>| {
         let manager = start.manager;
@@ -125,7 +125,7 @@ async fn world_with(seed: u64, extension: &SimulatedExtension, definitions: Vec<
         seed,
         machine_seed: None,
         start: "2026-01-01T00:00:00Z".parse().unwrap(),
-        definitions,
+        crds,
         setup: Arc::new(setup),
         prelude: None,
         has_admission: false,
@@ -326,10 +326,10 @@ fn old_kind(kind: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_control_plane_of_the_contract_before_is_upgraded_step_by_step() {
-    let mut definitions = windlass_api::crds::manifests();
-    definitions.extend(["HostedControlPlane", "HostedControlPlaneTemplate"].map(old_kind));
+    let mut crds = windlass_api::crds::manifests();
+    crds.extend(["HostedControlPlane", "HostedControlPlaneTemplate"].map(old_kind));
     let extension = SimulatedExtension::new();
-    let mut world = world_with(5, &extension, definitions).await;
+    let mut world = world_with(5, &extension, crds).await;
     world.apply_object(&SimulatedExtension::config()).await.unwrap();
     let api_version = "controlplane.example.io/v1beta1";
     let mut objects = manifests("v1.29.0").objects();

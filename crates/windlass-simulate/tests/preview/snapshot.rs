@@ -88,11 +88,7 @@ async fn a_world_that_is_rebuilt_stays_as_it_is() {
             snapshot = disguised(&snapshot);
         }
         let rebuilt = snapshot.rebuild(&RebuildOptions::default()).unwrap();
-        let options = WorldOptions {
-            start: rebuilt.now,
-            definitions: rebuilt.definitions.clone(),
-            ..WorldOptions::new(4)
-        };
+        let options = WorldOptions { start: rebuilt.now, crds: rebuilt.crds.clone(), ..WorldOptions::new(4) };
         let mut again = World::restored(options, &rebuilt.namespaces, &rebuilt.objects).await.unwrap();
         let machines = again.list::<Machine>();
         again.resume();

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use serde_json::Value;
+use windlass_api::api_version;
+use windlass_api::names::CLUSTER_GROUP;
 use windlass_plan::Source;
 
 use crate::{manifests, output};
@@ -22,8 +24,8 @@ fn from_manifests(text: &str) -> Result<Source, String> {
 
 /// Whether a manifest is a ClusterClass.
 pub(super) fn is_class(document: &Value) -> bool {
-    let group = document["apiVersion"].as_str().and_then(|version| version.split_once('/'));
-    document["kind"] == "ClusterClass" && group.is_some_and(|(group, _)| group == "cluster.x-k8s.io")
+    let group = document["apiVersion"].as_str().map(api_version::group);
+    document["kind"] == "ClusterClass" && group == Some(CLUSTER_GROUP)
 }
 
 /// The source that the one ClusterClass among manifests stands for.

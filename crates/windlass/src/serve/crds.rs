@@ -35,11 +35,11 @@ pub(super) async fn apply(server: &ApiServer, directory: &Path) -> Result<(), Fa
     Ok(())
 }
 
-async fn apply_one(server: &ApiServer, name: &str, definition: &Value) -> Result<(), String> {
+async fn apply_one(server: &ApiServer, name: &str, crd: &Value) -> Result<(), String> {
     let path = format!(
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}?fieldManager=windlass-serve&force=true"
     );
-    let body = definition.to_string();
+    let body = crd.to_string();
     let request = Request::patch(path)
         .header(header::CONTENT_TYPE, "application/apply-patch+yaml")
         .body(Full::from(body))

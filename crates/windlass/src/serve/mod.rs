@@ -68,8 +68,8 @@ pub(crate) async fn run(command: ServeCommand) -> Result<(), Failure> {
         output::note(&format!("backups are possible only while this server is stopped: {problem}"));
     }
     if command.cluster_api {
-        let definitions = windlass_api::crds::manifests();
-        install(embedded.server(), definitions).await.map_err(|error| failed(&error))?;
+        let crds = windlass_api::crds::manifests();
+        install(embedded.server(), crds).await.map_err(|error| failed(&error))?;
     }
     if let Some(directory) = &command.crds {
         crds::apply(embedded.server(), directory).await?;

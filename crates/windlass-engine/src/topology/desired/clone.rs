@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use serde_json::{Map, Value, json};
+use windlass_api::api_version;
 use windlass_api::names::{
     CLONED_FROM_GROUP_KIND_ANNOTATION, CLONED_FROM_NAME_ANNOTATION, LAST_APPLIED_CONFIGURATION_ANNOTATION,
 };
@@ -58,7 +59,7 @@ fn metadata(template: &Value, source: &Value, identity: Identity<'_>) -> Value {
     let mut all_annotations = texts(source, "/metadata/annotations");
     all_annotations.remove(LAST_APPLIED_CONFIGURATION_ANNOTATION);
     all_annotations.extend(annotations.into_iter().map(|(key, value)| (key, json!(value))));
-    let group = text(template, "/apiVersion").split_once('/').map_or("", |(group, _)| group);
+    let group = api_version::group(text(template, "/apiVersion"));
     all_annotations.insert(CLONED_FROM_NAME_ANNOTATION.to_owned(), json!(text(template, "/metadata/name")));
     all_annotations.insert(
         CLONED_FROM_GROUP_KIND_ANNOTATION.to_owned(),

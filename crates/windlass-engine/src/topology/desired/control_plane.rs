@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use windlass_api::api_version;
 use windlass_api::cluster::{
     ControlPlaneClass, ControlPlaneTopology, DeletionTimeouts, MachineHealthCheck, Topology,
 };
@@ -131,9 +132,10 @@ fn set_machines_v1beta1(
     class: &ControlPlaneClass,
     part: &ControlPlaneTopology,
 ) {
-    let group = |api_version: &str| api_version.split_once('/').map(|(group, _)| group.to_owned());
     let wanted = machines["apiVersion"].as_str().unwrap_or_default();
-    let api_version = kept_api_version.filter(|kept| group(kept) == group(wanted)).unwrap_or(wanted);
+    let api_version = kept_api_version
+        .filter(|kept| api_version::group(kept) == api_version::group(wanted))
+        .unwrap_or(wanted);
     let spec = object(control_plane, &["spec", "machineTemplate"]);
     spec.insert(
         "infrastructureRef".to_owned(),

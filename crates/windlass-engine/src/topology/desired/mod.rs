@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
 use kube_core::ObjectMeta;
 use serde_json::Value;
+use windlass_api::api_version;
 use windlass_api::cluster::{
     Cluster, ClusterClass, ContractVersionedObjectReference, MachineDeployment, MachineHealthCheck,
     MachinePool, MachineTemplateSpec, TemplateMeta, Topology,
@@ -131,7 +132,7 @@ pub enum DesiredWorkers {
 }
 
 impl DesiredGroup {
-    /// Its kind.
+    /// Whether it is a MachineDeployment or a MachinePool.
     pub const fn kind(&self) -> WorkerKind {
         match self.workers {
             DesiredWorkers::MachineDeployment { .. } => WorkerKind::MachineDeployment,
@@ -180,7 +181,7 @@ pub enum BuildError {
 pub struct Inputs<'a> {
     /// The Cluster.
     pub cluster: &'a Cluster,
-    /// Its class.
+    /// The class of the Cluster, with the templates that it refers to.
     pub blueprint: &'a Blueprint,
     /// What exists already.
     pub current: &'a CurrentNames,
@@ -314,9 +315,8 @@ fn merged(class: &TemplateMeta, topology: &TemplateMeta) -> TemplateMeta {
 /// A reference to a provider's object. It needs no version.
 pub fn reference(object: &Value) -> ContractVersionedObjectReference {
     let string = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let group = string("/apiVersion").split_once('/').map_or("", |(group, _)| group);
     ContractVersionedObjectReference {
-        api_group: group.to_owned(),
+        api_group: api_version::group(string("/apiVersion")).to_owned(),
         kind: string("/kind").to_owned(),
         name: string("/metadata/name").to_owned(),
     }
