@@ -200,7 +200,7 @@ pub mod reason {
     pub const RECONCILE_SUCCEEDED: &str = "ReconcileSucceeded";
     /// The topology could not be applied.
     pub const RECONCILE_FAILED: &str = "ReconcileFailed";
-    /// The ClusterClass was not looked at yet.
+    /// The ClusterClass was not reconciled yet.
     pub const CLUSTER_CLASS_NOT_RECONCILED: &str = "ClusterClassNotReconciled";
     /// A hook holds the creation of the Cluster.
     pub const CLUSTER_CREATING: &str = "ClusterCreating";

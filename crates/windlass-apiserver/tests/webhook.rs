@@ -292,7 +292,7 @@ async fn a_webhook_for_one_version_is_asked_about_all_of_them() {
     assert_eq!(created["metadata"]["annotations"]["seen-in"], "v2");
 }
 
-/// The webhook, the server and the client share one thread: whoever blocks it waits forever.
+/// The webhook, the server and the client share one thread: the one that blocks it waits forever.
 #[tokio::test]
 async fn versions_of_a_kind_are_converted_by_a_webhook() {
     let client = client().await;

@@ -24,7 +24,7 @@ const UPSTREAM_LEASE: &str = "controller-leader-election-capi";
 pub struct Live {
     /// The Cluster.
     pub cluster: Cluster,
-    /// Its class.
+    /// The class that the topology of the Cluster refers to.
     pub class: ClusterClass,
     /// Where its parts are, and what was promised about them.
     pub state: UpgradeState,

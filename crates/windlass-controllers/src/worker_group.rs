@@ -117,9 +117,9 @@ pub(crate) fn rest(machines: usize) -> Duration {
 
 /// What an object of a group must carry before anything is done for it.
 pub(crate) struct Marks<'a> {
-    /// Its finalizer.
+    /// The finalizer by which the group's controller holds the object.
     pub(crate) finalizer: &'a str,
-    /// Its labels.
+    /// The labels by which other controllers find the object.
     pub(crate) labels: BTreeMap<&'a str, &'a str>,
     /// An owner that it must have.
     pub(crate) owner: Option<OwnerReference>,
@@ -175,7 +175,7 @@ pub(crate) struct Templates {
     pub(crate) infrastructure: Option<External>,
     pub(crate) bootstrap: Option<External>,
     /// What is not there, a line each. Without all of them no machine can be made.
-    pub(crate) obstacles: Vec<String>,
+    pub(crate) problems: Vec<String>,
 }
 
 impl Templates {
@@ -196,11 +196,11 @@ impl Templates {
             let found = match externals.get(context, namespace, reference).await {
                 Ok(Some(found)) => found,
                 Ok(None) => {
-                    templates.obstacles.push(format!("{reference} does not exist"));
+                    templates.problems.push(format!("{reference} does not exist"));
                     continue;
                 }
                 Err(error @ (ExternalError::NoCrd { .. } | ExternalError::NoContract { .. })) => {
-                    templates.obstacles.push(error.to_string());
+                    templates.problems.push(error.to_string());
                     continue;
                 }
                 Err(error) => return Err(error.into()),

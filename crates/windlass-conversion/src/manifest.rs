@@ -33,7 +33,7 @@ fn is_list(object: &serde_json::Map<String, Value>) -> bool {
     kind == "List" || kind.ends_with("List") && object.get("items").is_some_and(Value::is_array)
 }
 
-/// An object of a live cluster as someone would have written it: without status, and without what the cluster keeps of it.
+/// An object of a live cluster as a user would have written it: without status, and without what the cluster keeps of it.
 pub fn as_written(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");

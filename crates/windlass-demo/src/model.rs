@@ -53,7 +53,7 @@ pub struct Model {
 pub struct Lane {
     /// What it is called.
     pub name: String,
-    /// Its machines.
+    /// A mark for each of its machines.
     pub machines: Vec<Mark>,
 }
 

@@ -31,7 +31,7 @@ pub enum NotApplied {
     WrongSecretType {
         /// Name of the Secret.
         name: String,
-        /// Its type.
+        /// The type that the Secret has.
         type_: String,
     },
     /// What is in it cannot be read as objects.

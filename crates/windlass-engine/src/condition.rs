@@ -178,7 +178,7 @@ pub enum Verdict {
 /// A condition that a summary looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part<'a> {
-    /// Its type.
+    /// The type of the condition, by which it is found among others.
     pub type_: &'a str,
     /// Which status is good news.
     pub polarity: Polarity,
@@ -238,9 +238,9 @@ pub fn summary(type_: &str, conditions: &[Condition], parts: &[Part<'_>], reason
 /// One object whose condition goes into an aggregate.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// Its name.
+    /// The name of the object, by which messages refer to it.
     pub name: &'a str,
-    /// Its conditions.
+    /// All conditions of the object.
     pub conditions: &'a [Condition],
 }
 

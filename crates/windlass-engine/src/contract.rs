@@ -24,7 +24,7 @@ impl Contract {
     /// Which API version of a kind to use, and the contract it keeps, from the labels of its CRD.
     ///
     /// The value of a label lists API versions joined with underscores; the newest wins. The newer contract is
-    /// preferred. Nothing if the definition names neither.
+    /// preferred. Nothing if the CRD names neither.
     pub fn of_crd(labels: &BTreeMap<String, String>) -> Option<(Self, String)> {
         [Self::V1Beta2, Self::V1Beta1].into_iter().find_map(|contract| {
             let versions = labels.get(contract.label())?.split('_').filter(|version| !version.is_empty());
@@ -43,7 +43,7 @@ impl Contract {
         [Self::V1Beta2, Self::V1Beta1].into_iter().find(lists)
     }
 
-    /// The label of definitions that lists the API versions which keep this contract.
+    /// The label of CRDs that lists the API versions which keep this contract.
     pub fn label(self) -> &'static str {
         match self {
             Self::V1Beta1 => "cluster.x-k8s.io/v1beta1",
@@ -109,7 +109,7 @@ pub enum ReadyReport {
     Absent,
     /// The object has one.
     Reported {
-        /// Its status.
+        /// `status` of the condition.
         status: ConditionStatus,
         /// Its reason; empty if it has none.
         reason: String,

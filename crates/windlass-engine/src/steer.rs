@@ -56,7 +56,7 @@ pub enum Verb {
 pub struct EntryName {
     /// Its kind, if it is given.
     pub kind: Option<WorkerKind>,
-    /// Its name.
+    /// `name` of the entry in the topology, not that of its object.
     pub name: String,
 }
 
@@ -145,7 +145,7 @@ pub enum NoChange {
     /// The Cluster is not made from a class.
     #[error("Cluster {name} has no topology: its parts are upgraded one by one")]
     NoTopology {
-        /// Its name.
+        /// The name of the Cluster.
         name: String,
     },
     /// It is so already.

@@ -13,7 +13,7 @@ pub(crate) enum Malformed {
     /// A field is encoded in a way that this message never has.
     #[error("field {field} is encoded in an unexpected way")]
     Encoding {
-        /// Its number.
+        /// The number by which protobuf knows the field.
         field: u32,
     },
     /// A string is not UTF-8.

@@ -483,7 +483,7 @@ mod tests {
                         // Later it is started again, and waits.
                         tokio::time::sleep(Duration::from_mins(1)).await;
                         assert!(!upstream.attempt().await);
-                        // Somebody takes it away by force.
+                        // Another process takes it away by force.
                         let leases: Api<Lease> = Api::default_namespaced(client.clone());
                         leases.delete("theirs", &kube::api::DeleteParams::default()).await.unwrap();
                         upstream.lead().await;

@@ -10,7 +10,7 @@ use windlass_runtime::{ObjectKey, Write};
 
 use crate::recorder::{Observer, Written};
 
-/// A condition that changes and changes back within this time has flapped: nobody could have acted on it.
+/// A condition that changes and changes back within this time has flapped: no reader could have acted on it.
 const FLAP: SignedDuration = SignedDuration::from_secs(1);
 
 /// What a revision changed, the most telling part of it.
@@ -52,7 +52,7 @@ impl fmt::Display for Changed {
 /// One revision of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
-    /// Its number.
+    /// The number that the store gave it; later revisions have higher ones.
     pub number: u64,
     /// When it was made.
     pub at: Timestamp,

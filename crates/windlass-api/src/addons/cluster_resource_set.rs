@@ -74,7 +74,7 @@ resource_struct! {
     pub struct ResourceRef {
         /// ConfigMap or Secret.
         pub kind: ResourceKind,
-        /// Its name.
+        /// Name of the ConfigMap or Secret, in the namespace of the set.
         #[schemars(length(min = 1, max = 253))]
         pub name: String,
     }

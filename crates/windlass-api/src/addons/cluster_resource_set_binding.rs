@@ -47,7 +47,7 @@ resource_struct! {
     pub struct ResourceBinding {
         /// ConfigMap or Secret.
         pub kind: ResourceKind,
-        /// Its name.
+        /// Name of the ConfigMap or Secret, in the namespace of the Cluster.
         #[schemars(length(min = 1, max = 253))]
         pub name: String,
         /// Hash of what was applied.

@@ -282,7 +282,7 @@ resource_struct! {
         pub name: String,
         /// Whether two definitions of it differ.
         pub definitions_conflict: Option<bool>,
-        /// Its definitions.
+        /// What the class itself and each extension say about the variable.
         #[schemars(length(min = 1, max = 100), extend("x-kubernetes-list-type" = "atomic"))]
         pub definitions: Vec<ClusterClassStatusVariableDefinition>,
     }

@@ -271,7 +271,7 @@ impl fmt::Display for SecretReference {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("annotation {INJECT_CA_FROM_SECRET_ANNOTATION} must be <namespace>/<name>, not {value:?}")]
 pub struct InjectCaError {
-    /// Its value.
+    /// What the annotation says instead of `NAMESPACE/NAME`.
     pub value: String,
 }
 

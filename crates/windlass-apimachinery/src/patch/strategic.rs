@@ -27,7 +27,7 @@ pub enum StrategicError {
     BadDirective {
         /// Where it stands.
         path: String,
-        /// Its name.
+        /// The key of the directive, such as `$patch`.
         directive: String,
         /// What it says.
         value: String,

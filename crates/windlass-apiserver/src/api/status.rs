@@ -50,13 +50,13 @@ pub struct Details {
     /// The object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its group.
+    /// API group of the object; empty for the core group.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// Its kind, or its resource where the API server says so.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Its uid.
+    /// UID of the object; empty if the request did not get as far as one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// The single reasons.

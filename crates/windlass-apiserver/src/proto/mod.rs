@@ -21,7 +21,7 @@ pub(crate) enum ProtoError {
     Unsupported {
         /// Its version.
         api_version: String,
-        /// Its kind.
+        /// The kind, as the body names it.
         kind: String,
     },
     /// It is not what it says it is.

@@ -17,9 +17,9 @@ use crate::stored::{meta, parse};
 /// A service that a webhook is called through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceReference {
-    /// Its namespace.
+    /// Namespace of the service.
     pub namespace: String,
-    /// Its name.
+    /// Name of the service, without the namespace.
     pub name: String,
     /// The port of the service, not that of what is behind it.
     pub port: u16,

@@ -92,7 +92,7 @@ impl Deployments {
         if held {
             take(answers);
         }
-        let Some(desired) = desired(scope, templates)?.filter(|_| templates.obstacles.is_empty()) else {
+        let Some(desired) = desired(scope, templates)?.filter(|_| templates.problems.is_empty()) else {
             return Ok(ExternalAnswer::default());
         };
         let of_open = |machine: &&&Machine| {

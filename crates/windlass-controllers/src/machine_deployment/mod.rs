@@ -113,7 +113,7 @@ struct Deployments {
 #[derive(Default)]
 struct Reconciled {
     blocked: Option<Blocked>,
-    obstacles: Vec<String>,
+    problems: Vec<String>,
     /// What was found out about updating machines in place.
     in_place: Said,
     /// What there is to say about external updaters.
@@ -214,7 +214,7 @@ impl Deployments {
         let templates = Templates::read(&self.externals, context, cluster, &deployment.spec.template).await?;
         // An autoscaler decides: until it has, there is nothing to plan.
         if deployment.replicas().is_none() {
-            return Ok(Reconciled { obstacles: templates.obstacles, ..Reconciled::default() });
+            return Ok(Reconciled { problems: templates.problems, ..Reconciled::default() });
         }
         let namespace = &ObjectKey::of(deployment).namespace;
         let taken: BTreeSet<String> =
@@ -233,8 +233,8 @@ impl Deployments {
         let in_place =
             asked.said(questions.is_empty() && !machines.iter().any(|machine| is_updating(machine)));
         if let Some(failure) = asked.failure {
-            let obstacles = templates.obstacles;
-            return Ok(Reconciled { obstacles, in_place, failure: Some(failure), ..Reconciled::default() });
+            let problems = templates.problems;
+            return Ok(Reconciled { problems, in_place, failure: Some(failure), ..Reconciled::default() });
         }
         let external = self
             .ask_external_updaters(
@@ -247,8 +247,8 @@ impl Deployments {
             )
             .await?;
         if external.wait {
-            let (obstacles, external_update, again) = (templates.obstacles, external.said, external.again);
-            return Ok(Reconciled { obstacles, in_place, external_update, again, ..Reconciled::default() });
+            let (problems, external_update, again) = (templates.problems, external.said, external.again);
+            return Ok(Reconciled { problems, in_place, external_update, again, ..Reconciled::default() });
         }
         let mut plan = plan(&observed, &asked.answers);
         if let Some(blocked) = &mut plan.blocked {
@@ -256,7 +256,7 @@ impl Deployments {
         }
         let mut reconciled = Reconciled {
             blocked: plan.blocked.clone(),
-            obstacles: templates.obstacles,
+            problems: templates.problems,
             new: plan.new.as_ref().map(|new| new.name.clone()),
             in_place,
             external_update: external.said,
@@ -272,7 +272,7 @@ impl Deployments {
             return Ok(reconciled);
         }
         // A MachineSet whose machines cannot be made would only be in the way.
-        if plan.create.is_some() && !reconciled.obstacles.is_empty() {
+        if plan.create.is_some() && !reconciled.problems.is_empty() {
             return Ok(reconciled);
         }
         reconciled.wrote = write::sets(context, deployment, &sets, &plan, &fresh).await?;
@@ -298,18 +298,18 @@ impl Deployments {
         let set_refs: Vec<&MachineSet> = sets.iter().map(AsRef::as_ref).collect();
         let machine_refs: Vec<&Machine> = machines.iter().map(AsRef::as_ref).collect();
         let selects = selector(&deployment.spec.selector).map(|selector| selector.to_string());
-        let mut obstacles = found.obstacles.clone();
-        obstacles.extend(error.as_ref().and_then(WorkerError::for_users));
+        let mut problems = found.problems.clone();
+        problems.extend(error.as_ref().and_then(WorkerError::for_users));
         let after = rollout::status(&StatusFacts {
             deployment,
             sets: &set_refs,
             machines: &machine_refs,
-            obstacles: &obstacles,
+            problems: &problems,
             blocked: found.blocked.as_ref(),
             in_place: &found.in_place,
             external_update: &found.external_update,
             complete: error.is_none(),
-            // One that cannot be used is said as an obstacle.
+            // One that cannot be used is said as a problem.
             selector: selects.as_deref().unwrap_or_default(),
             now: context.now(),
         });

@@ -139,7 +139,7 @@ struct Scope<'a> {
 /// What one reconcile has led to.
 #[derive(Default)]
 struct Reconciled {
-    obstacles: Vec<String>,
+    problems: Vec<String>,
     hold: Option<Hold>,
     /// Machines that are too many and cannot go yet, a line each.
     held: Vec<String>,
@@ -198,21 +198,21 @@ impl Sets {
         self.sync(scope, machines).await?;
         // What was deleted just now is not in the list as such: who else goes is decided at the next reconcile.
         if remediated? || scope.set.replicas().is_none() {
-            return Ok(Reconciled { obstacles: templates.obstacles, ..Reconciled::default() });
+            return Ok(Reconciled { problems: templates.problems, ..Reconciled::default() });
         }
         self.start_updates(scope, &templates, machines, &observed).await?;
         let decided = replicas(&observed, &preflight)?;
         let missing = match &decided {
-            Replicas::Create { count } if templates.obstacles.is_empty() => *count,
+            Replicas::Create { count } if templates.problems.is_empty() => *count,
             _ => 0,
         };
         let begun = self.begun(scope, missing).await?;
-        let mut reconciled = Reconciled { obstacles: templates.obstacles.clone(), ..Reconciled::default() };
+        let mut reconciled = Reconciled { problems: templates.problems.clone(), ..Reconciled::default() };
         match decided {
             Replicas::Settled => {}
             Replicas::Hold { why, .. } => reconciled.hold = Some(why),
             // Without templates nothing can be made; the condition names them.
-            Replicas::Create { .. } if !templates.obstacles.is_empty() => {}
+            Replicas::Create { .. } if !templates.problems.is_empty() => {}
             Replicas::Create { count } => {
                 self.create(scope, &templates, count, begun).await?;
                 let there = u32::try_from(observed.machines.len()).unwrap_or(u32::MAX);
@@ -255,17 +255,17 @@ impl Sets {
         };
         let machines: Vec<&Machine> = machines.iter().map(AsRef::as_ref).collect();
         let selects = selector(&set.spec.selector).map(|selector| selector.to_string());
-        let mut obstacles = found.obstacles.clone();
+        let mut problems = found.problems.clone();
         let mut held = found.held.clone();
         match &error {
             Some(error @ WorkerError::Handover(_)) => held.push(error.to_string()),
-            Some(error) => obstacles.extend(error.for_users().map(|text| context.steady(text))),
+            Some(error) => problems.extend(error.for_users().map(|text| context.steady(text))),
             None => {}
         }
         let after = machine_set::status(&StatusFacts {
             set,
             machines: &machines,
-            obstacles: &obstacles,
+            problems: &problems,
             hold: found.hold.as_ref(),
             held: &held,
             complete: error.is_none(),

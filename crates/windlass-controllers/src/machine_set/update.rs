@@ -35,7 +35,7 @@ impl Sets {
         }
         let names = updates_to_start(observed);
         // Without templates the desired machine is unknown; the condition names them.
-        if names.is_empty() || !templates.obstacles.is_empty() {
+        if names.is_empty() || !templates.problems.is_empty() {
             return Ok(());
         }
         for machine in named(machines, &names) {

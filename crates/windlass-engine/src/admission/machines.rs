@@ -77,7 +77,7 @@ pub(super) fn check_strategy(field: &str, strategy: &RolloutStrategy, verdict: &
         );
     }
     let surge = strategy.rolling_update.as_ref().and_then(|limits| limits.max_surge.as_ref());
-    // The definition fills in a surge of one where nothing was said, which stays when only the type is changed.
+    // The CRD fills in a surge of one where nothing was said, which stays when only the type is changed.
     if external && surge.is_some_and(|surge| *surge != IntOrString::Int(1)) {
         verdict.refuse(
             format!("{field}.rollingUpdate.maxSurge"),

@@ -38,9 +38,9 @@ pub enum Deletion {
 /// Something that belongs to a Cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Descendant {
-    /// Its kind.
+    /// Which kind it is of: kinds go one after the other.
     pub kind: DescendantKind,
-    /// Its name.
+    /// Its name, for the message that says what is left.
     pub name: String,
     /// Whether the Cluster is to delete it: it owns it, and it is not being deleted.
     pub delete: bool,

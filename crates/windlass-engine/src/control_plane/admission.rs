@@ -54,7 +54,7 @@ pub enum Refusal {
     UselessFallback,
     /// An annotation about the strategy that cannot be followed.
     Annotation {
-        /// Its key.
+        /// The key of the annotation.
         key: &'static str,
         /// Why.
         why: String,

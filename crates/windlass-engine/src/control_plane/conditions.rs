@@ -20,7 +20,7 @@ use crate::waiting::WaitingOn;
 pub struct MachineConditions<'a> {
     /// The Machine.
     pub machine: &'a ObservedMachine,
-    /// Its conditions.
+    /// The conditions that the Machine has now, others' included.
     pub conditions: &'a [Condition],
     /// `status.nodeInfo.kubeletVersion`.
     pub kubelet: Option<&'a str>,

@@ -53,7 +53,7 @@ pub enum Action {
     },
     /// Delete a Machine.
     Delete {
-        /// Its name.
+        /// The Machine that goes.
         machine: String,
         /// What for.
         reason: DeleteReason,
@@ -62,7 +62,7 @@ pub enum Action {
     Remediate(RemediationRecord),
     /// Ask extensions whether they can update the Machine in place, and decide again with the answer.
     AskInPlace {
-        /// Its name.
+        /// The Machine that is asked about.
         machine: String,
     },
     /// Ask external updaters whether one of them accepts the update of all outdated Machines, and decide
@@ -70,12 +70,12 @@ pub enum Action {
     AskExternal,
     /// Start the in-place update of a Machine, or go on with one that was started halfway.
     TriggerInPlace {
-        /// Its name.
+        /// The Machine that is updated.
         machine: String,
     },
     /// Remove the etcd member of a Machine that is being deleted, then take our hook off it.
     ReleaseMachine {
-        /// Its name.
+        /// The Machine that is released.
         machine: String,
         /// The member to remove; none if there is none, or no member is left to remove it from.
         member: Option<String>,
@@ -84,7 +84,7 @@ pub enum Action {
     },
     /// Remove an etcd member that no Machine stands behind.
     RemoveMember {
-        /// Its name.
+        /// The name by which etcd knows the member: that of its Node.
         member: String,
     },
     /// Deletion: delete all these Machines, and take our hook off them. etcd goes as a whole.

@@ -50,12 +50,12 @@ pub enum UnsafeRemoval {
     MembersUnknown,
     /// The member cannot be removed from here.
     NotRemovable {
-        /// Its name.
+        /// The name by which etcd knows the member.
         member: String,
     },
     /// A member does not vote yet; changing members now could cost the quorum.
     Learner {
-        /// Its name.
+        /// The name by which etcd knows the learner.
         member: String,
     },
     /// Too few healthy members would remain.

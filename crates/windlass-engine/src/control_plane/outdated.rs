@@ -103,7 +103,7 @@ pub struct Present<'a> {
 /// An infrastructure template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Template<'a> {
-    /// Its name.
+    /// The name that Machines refer to.
     pub name: &'a str,
     /// `<kind>.<group>`.
     pub group_kind: &'a str,

@@ -45,12 +45,12 @@ pub enum PreflightFailure {
     CertificatesUnavailable,
     /// A Machine is being deleted.
     Deleting {
-        /// Its name.
+        /// The Machine that goes.
         machine: String,
     },
     /// A Machine has no Node yet.
     NoNode {
-        /// Its name.
+        /// The Machine without a Node.
         machine: String,
     },
     /// A component is unhealthy, or its health is unknown.

@@ -75,7 +75,7 @@ pub enum RemediationOutcome {
     Start(RemediationRecord),
     /// It is left alone.
     Blocked {
-        /// Its name.
+        /// The Machine that is not healthy and stays.
         machine: String,
         /// Why.
         why: RemediationBlock,
@@ -109,12 +109,12 @@ pub enum RemediationBlock {
     LastMachine,
     /// Another Machine is still coming up.
     Provisioning {
-        /// Its name.
+        /// The Machine that comes up.
         machine: String,
     },
     /// Another Machine is being deleted.
     Deleting {
-        /// Its name.
+        /// The Machine that goes.
         machine: String,
     },
     /// Removing it would break the control plane.

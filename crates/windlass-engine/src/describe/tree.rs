@@ -64,7 +64,7 @@ pub struct ReplicaDescription {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConditionDescription {
-    /// Its type.
+    /// `Available` or `Ready`.
     #[serde(rename = "type")]
     pub type_: String,
     /// `True`, `False` or `Unknown`.

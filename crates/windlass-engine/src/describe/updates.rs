@@ -31,7 +31,7 @@ pub struct UpdatesDescription {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineUpdateDescription {
-    /// Its name.
+    /// The name of the Machine.
     pub name: String,
     /// The extension whose turn it is, by the name of its ExtensionConfig, if that was written down.
     #[serde(skip_serializing_if = "Option::is_none")]

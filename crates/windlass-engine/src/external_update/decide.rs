@@ -210,7 +210,7 @@ mod tests {
         Answer::Refused { reason: "not mine".to_owned() }
     }
 
-    /// An owner that asks until there is nobody to be asked.
+    /// An owner that asks until there is none left to be asked.
     struct Owner {
         record: Option<Record>,
         desired: &'static str,
@@ -245,9 +245,9 @@ mod tests {
             }
         }
 
-        /// Asks whoever is next, which must be `who`, through what is written down.
+        /// Asks the updater that is next, which must be `who`, through what is written down.
         fn ask(&mut self, now: i64, who: &str, answer: Answer) {
-            let Step::Ask(next) = self.step(now) else { panic!("nobody is asked: {:?}", self.step(now)) };
+            let Step::Ask(next) = self.step(now) else { panic!("none is asked: {:?}", self.step(now)) };
             assert_eq!(next.name, who);
             let record = after(&self.observed(now), &next, answer);
             self.record = Record::from_annotation(&record.to_annotation());

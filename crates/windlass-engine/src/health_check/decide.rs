@@ -50,7 +50,7 @@ pub struct Decision {
 /// What changes about one Machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// Its name.
+    /// The Machine that the change is for.
     pub machine: String,
     /// Its conditions from now on.
     pub conditions: Vec<Condition>,

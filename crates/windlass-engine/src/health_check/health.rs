@@ -67,9 +67,9 @@ pub enum Unhealthy {
 /// A condition that has been the same for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Since {
-    /// Its type.
+    /// The type of the condition, such as `Ready`.
     pub type_: String,
-    /// Its status.
+    /// The status that it has had all that time.
     pub status: String,
     /// How long it may be so.
     pub timeout: SignedDuration,

@@ -30,11 +30,11 @@ pub fn machine_deployment(status: &mut MachineDeploymentStatus, now: Timestamp) 
     Derived { types: &types, found, counters: &counters }.write(&mut status.deprecated, now);
 }
 
-/// Completes the status of a MachineSet. `obstacles` are what keeps it from creating machines, a line each.
-pub fn machine_set(status: &mut MachineSetStatus, obstacles: &[String], now: Timestamp) {
-    let created = match obstacles.is_empty() {
+/// Completes the status of a MachineSet. `problems` are what keeps it from creating machines, a line each.
+pub fn machine_set(status: &mut MachineSetStatus, problems: &[String], now: Timestamp) {
+    let created = match problems.is_empty() {
         true => Legacy::yes(MACHINES_CREATED),
-        false => Legacy::no(MACHINES_CREATED, Severity::Error, "MachineCreationFailed", obstacles.join("\n")),
+        false => Legacy::no(MACHINES_CREATED, Severity::Error, "MachineCreationFailed", problems.join("\n")),
     };
     let resized = resized(&status.conditions);
     let machines =

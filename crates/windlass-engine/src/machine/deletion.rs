@@ -127,16 +127,16 @@ pub enum Owned {
     Gone,
     /// It is there.
     Present {
-        /// Its kind.
+        /// The kind of the provider's object.
         kind: String,
-        /// Its name.
+        /// The name of the provider's object.
         name: String,
     },
     /// It was asked to go.
     Deleting {
-        /// Its kind.
+        /// The kind of the provider's object.
         kind: String,
-        /// Its name.
+        /// The name of the provider's object.
         name: String,
     },
 }

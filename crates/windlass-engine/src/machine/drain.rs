@@ -20,9 +20,9 @@ const UNREACHABLE_GRACE: SignedDuration = SignedDuration::from_secs(1);
 /// Namespace and name of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodName {
-    /// Its namespace.
+    /// The namespace of the pod, in the workload cluster.
     pub namespace: String,
-    /// Its name.
+    /// The name of the pod.
     pub name: String,
 }
 

@@ -15,7 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 pub enum Behavior {
     /// It is evicted when pods of a lower order are gone.
     Drain {
-        /// Its order.
+        /// Pods of a lower order go first.
         order: i32,
     },
     /// It stays.

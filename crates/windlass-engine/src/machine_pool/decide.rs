@@ -32,7 +32,7 @@ pub struct Observed<'a> {
 pub struct Decision {
     /// What changes in its spec.
     pub spec: SpecChange,
-    /// Its status.
+    /// The whole status of the pool.
     pub status: MachinePoolStatus,
     /// When to look again, if nothing happens before.
     pub look_again: Option<Timestamp>,

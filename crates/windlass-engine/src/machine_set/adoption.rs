@@ -3,7 +3,7 @@
 /// A Machine that might belong to a MachineSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate<'a> {
-    /// Its name.
+    /// The name of the Machine.
     pub name: &'a str,
     /// Whether the selector of the MachineSet selects it.
     pub selected: bool,
@@ -18,9 +18,9 @@ pub struct Candidate<'a> {
 pub struct Controller<'a> {
     /// Its uid, which tells it from an object of the same name that is gone.
     pub uid: &'a str,
-    /// Its kind.
+    /// The kind of the controller.
     pub kind: &'a str,
-    /// Its name.
+    /// The name of the controller.
     pub name: &'a str,
 }
 
@@ -38,7 +38,7 @@ pub struct Belonging {
 /// A machine that matches the selector and belongs to another owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
-    /// Its name.
+    /// The name of the Machine.
     pub machine: String,
     /// `<kind> <name>` of its controller.
     pub controller: String,

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 /// A MachineSet and its Machines at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// Its name.
+    /// The name of the MachineSet.
     pub name: String,
     /// `spec.replicas`.
     pub replicas: u32,
@@ -30,7 +30,7 @@ pub struct Observed {
 /// The MachineSet that takes over machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Its name.
+    /// The name of the MachineSet that machines are handed to.
     pub name: String,
     /// What its annotation says of whom it receives machines from; none if it does not exist.
     pub receives_from: Option<BTreeSet<String>>,
@@ -51,7 +51,7 @@ pub enum DeletionOrder {
 /// A Machine as its MachineSet sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Its name.
+    /// The name of the Machine, which decides where nothing else does.
     pub name: String,
     /// When it was created, if the API server said so.
     pub created: Option<Timestamp>,

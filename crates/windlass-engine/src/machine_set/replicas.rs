@@ -56,7 +56,7 @@ pub struct Handover {
 /// A machine that cannot be handed over now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassedOver {
-    /// Its name.
+    /// The name of the Machine.
     pub name: String,
     /// Why not.
     pub why: WhyPassedOver,

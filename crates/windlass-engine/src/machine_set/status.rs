@@ -23,7 +23,7 @@ pub struct StatusFacts<'a> {
     /// The machines that it controls.
     pub machines: &'a [&'a Machine],
     /// Templates that do not exist and other things that keep it from creating machines, a line each.
-    pub obstacles: &'a [String],
+    pub problems: &'a [String],
     /// Why it does not create the machines that are missing, or hand over those that are too many.
     pub hold: Option<&'a Hold>,
     /// What keeps machines that are too many from going, a line each.
@@ -64,11 +64,11 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineSetStatus {
         (kubelet, Some(machine.spec.version.as_str()))
     }));
 
-    let (mut obstacles, mut held) = (facts.obstacles.to_vec(), facts.held.to_vec());
+    let (mut problems, mut held) = (facts.problems.to_vec(), facts.held.to_vec());
     if let Some(hold) = facts.hold {
         let text = hold.to_string();
         let lines = text.lines().map(|line| line.trim_start_matches("* ").to_owned());
-        if wanted.is_some_and(|wanted| there > wanted) { held.extend(lines) } else { obstacles.extend(lines) }
+        if wanted.is_some_and(|wanted| there > wanted) { held.extend(lines) } else { problems.extend(lines) }
     }
     // Machines that arrived and are not counted yet are not too many.
     let waiting = uncounted(set, machines);
@@ -76,7 +76,7 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineSetStatus {
     for finding in [
         machines_ready(machines),
         machines_up_to_date(machines, now),
-        scaling_up(there, wanted, &obstacles),
+        scaling_up(there, wanted, &problems),
         scaling_down(there.saturating_sub(waiting), wanted, machines, &held, now),
         remediating(machines),
         deleting_finding(deleting, machines, now),
@@ -98,7 +98,7 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineSetStatus {
         },
         deprecated: set.status.deprecated.clone(),
     };
-    legacy::machine_set(&mut status, facts.obstacles, now);
+    legacy::machine_set(&mut status, facts.problems, now);
     status
 }
 

@@ -63,7 +63,7 @@ impl Strategy {
 /// A MachineSet as the planner sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// Its name.
+    /// The name of the MachineSet.
     pub name: String,
     /// When it was created.
     pub created: Timestamp,
@@ -98,7 +98,7 @@ pub struct Set {
 /// A Machine as the planner sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Its name.
+    /// The name of the Machine.
     pub name: String,
     /// The MachineSet that controls it.
     pub set: Option<String>,

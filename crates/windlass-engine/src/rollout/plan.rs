@@ -32,7 +32,7 @@ pub struct Plan {
 /// What one MachineSet should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetPlan {
-    /// Its name.
+    /// The name of the MachineSet.
     pub name: String,
     /// Its size before.
     pub from: u32,
@@ -70,7 +70,7 @@ pub struct Blocked {
 /// A MachineSet whose machines stay as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockedSet {
-    /// Its name.
+    /// The name of the MachineSet.
     pub name: String,
     /// How many machines it has.
     pub machines: u32,
@@ -286,7 +286,7 @@ pub fn is_complete(progress: Progress) -> bool {
 /// An old MachineSet that might be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftover {
-    /// Its name.
+    /// The name of the MachineSet.
     pub name: String,
     /// `spec.replicas`.
     pub spec: u32,

@@ -38,7 +38,7 @@ pub enum WhyCreate {
 /// A MachineSet that machines leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldSet {
-    /// Its name.
+    /// The name of the MachineSet.
     pub name: String,
     /// Why its machines have to be replaced whatever extensions could do, if so.
     pub must_replace: Option<MustReplace>,

@@ -33,7 +33,7 @@ pub struct StatusFacts<'a> {
     /// The machines of those.
     pub machines: &'a [&'a Machine],
     /// Templates that do not exist and other things that keep it from creating machines, a line each.
-    pub obstacles: &'a [String],
+    pub problems: &'a [String],
     /// Why the rollout stands still, if it does.
     pub blocked: Option<&'a Blocked>,
     /// What was found out about updating machines in place.
@@ -50,7 +50,7 @@ pub struct StatusFacts<'a> {
 
 /// The status of a MachineDeployment, its conditions taken on from the one that it has.
 pub fn status(facts: &StatusFacts<'_>) -> MachineDeploymentStatus {
-    let StatusFacts { deployment, sets, machines, obstacles, now, .. } = *facts;
+    let StatusFacts { deployment, sets, machines, problems, now, .. } = *facts;
     let deleting = deployment.metadata.deletion_timestamp.is_some();
     let wanted = match deleting {
         true => Some(0),
@@ -71,7 +71,7 @@ pub fn status(facts: &StatusFacts<'_>) -> MachineDeploymentStatus {
         rolling_out(machines, facts.blocked),
         machines_ready(machines),
         machines_up_to_date(machines, now),
-        scaling_up(there, wanted, obstacles),
+        scaling_up(there, wanted, problems),
         scaling_down(there, wanted, machines, &[], now),
         remediating(machines),
         deleting_finding(deleting, sets.len()),

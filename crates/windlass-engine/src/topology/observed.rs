@@ -121,7 +121,7 @@ pub enum PlanSource {
 pub struct ControlPlane {
     /// Its kind, for messages.
     pub kind: String,
-    /// Its name.
+    /// The name of the object that `spec.controlPlaneRef` refers to.
     pub name: String,
     /// `spec.version`.
     pub version: Version,
@@ -208,9 +208,9 @@ impl fmt::Display for WorkerKind {
 /// A worker group, as it is called in messages: by its object if it has one, else by its topology entry.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId {
-    /// Its kind.
+    /// Whether it is a MachineDeployment or a MachinePool.
     pub kind: WorkerKind,
-    /// Its name.
+    /// The name of the object, or of the entry as long as there is none.
     pub name: String,
 }
 
@@ -242,7 +242,7 @@ pub struct WorkerGroup {
 /// The object of a worker group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupObject {
-    /// Its name.
+    /// `metadata.name`.
     pub name: String,
     /// The version its machines shall have.
     pub version: Option<Version>,

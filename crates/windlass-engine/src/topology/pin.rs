@@ -13,7 +13,7 @@ pub struct Entry<'a> {
     pub kind: WorkerKind,
     /// Its place in its list, counted from 0.
     pub index: usize,
-    /// Its name.
+    /// `name` of the entry, by which messages refer to it.
     pub name: &'a str,
     /// Its labels and annotations.
     pub metadata: &'a TemplateMeta,

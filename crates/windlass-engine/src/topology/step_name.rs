@@ -19,7 +19,7 @@ pub enum StepName {
     Workers(Version),
     /// One worker group goes to a version: `MachineDeployment/md-0/v1.32.0`.
     Group {
-        /// Its kind.
+        /// Whether it is a MachineDeployment or a MachinePool.
         kind: WorkerKind,
         /// Its entry in the topology.
         entry: String,

@@ -14,9 +14,9 @@ use crate::topology::{GroupId, StepName};
 /// An object that is waited on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectName {
-    /// Its kind.
+    /// The kind, without its group.
     pub kind: String,
-    /// Its name.
+    /// The name, in the namespace of the object that waits.
     pub name: String,
 }
 

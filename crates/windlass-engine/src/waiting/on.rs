@@ -135,7 +135,7 @@ pub enum WaitingOn {
     },
     /// A Machine goes, and is not at the point where etcd is cleaned up.
     MachineDeletion {
-        /// Its name.
+        /// The Machine that goes.
         machine: String,
         /// Since when.
         since: Timestamp,
@@ -144,26 +144,26 @@ pub enum WaitingOn {
     },
     /// A Machine must not go now.
     UnsafeRemoval {
-        /// Its name.
+        /// The Machine that has to stay.
         machine: String,
         /// Why.
         why: UnsafeRemoval,
     },
     /// A Machine of the control plane is being updated in place.
     InPlaceUpdate {
-        /// Its name.
+        /// The Machine that is updated.
         machine: String,
     },
     /// Extensions were asked about a Machine, and there is no answer that could be used.
     InPlaceAnswer {
-        /// Its name.
+        /// The Machine that extensions were asked about.
         machine: String,
         /// What went wrong.
         why: String,
     },
     /// The strategy allows nothing but in-place updates, and this Machine cannot be updated in place.
     InPlaceRefused {
-        /// Its name.
+        /// The Machine that stays as it is.
         machine: String,
         /// Why.
         why: Box<WhyNotInPlace>,
@@ -240,7 +240,7 @@ pub enum WaitingOn {
     },
     /// The Node has to become healthy.
     NodeHealthy {
-        /// Its name.
+        /// The name of the Node.
         name: String,
         /// What is wrong with it.
         says: String,
@@ -292,21 +292,21 @@ pub enum WaitingOn {
     PreTerminateHooks(Vec<String>),
     /// The provider has to delete its machine.
     InfrastructureDeletion {
-        /// Its kind.
+        /// The kind of the infrastructure machine.
         kind: String,
-        /// Its name.
+        /// The name of the infrastructure machine.
         name: String,
     },
     /// The provider has to delete the bootstrap config.
     BootstrapDeletion {
-        /// Its kind.
+        /// The kind of the bootstrap config.
         kind: String,
-        /// Its name.
+        /// The name of the bootstrap config.
         name: String,
     },
     /// The Node has to go.
     NodeDeletion {
-        /// Its name.
+        /// The name of the Node.
         name: String,
         /// When it is given up.
         until: Option<Timestamp>,

@@ -359,11 +359,11 @@ fn a_machine_set_counts_its_machines_and_says_what_it_does() {
     ];
     let machines: Vec<&Machine> = machines.iter().collect();
     let ms = |over: Value| set("ms", "v1.31.0", over);
-    let facts = |ms: &MachineSet, obstacles: &[String], hold: Option<&Hold>| {
+    let facts = |ms: &MachineSet, problems: &[String], hold: Option<&Hold>| {
         machine_set::status(&machine_set::StatusFacts {
             set: ms,
             machines: &machines,
-            obstacles,
+            problems,
             hold,
             held: &[],
             complete: true,
@@ -393,8 +393,8 @@ fn a_machine_set_counts_its_machines_and_says_what_it_does() {
     assert_eq!(said(&status, "Remediating"), is("False", "NotRemediating", ""));
     assert_eq!(said(&status, "Deleting"), is("False", "NotDeleting", ""));
 
-    let obstacle = ["DevMachineTemplate i does not exist".to_owned()];
-    for (over, obstacles, hold, type_, expected) in [
+    let problem = ["DevMachineTemplate i does not exist".to_owned()];
+    for (over, problems, hold, type_, expected) in [
         (
             json!({"spec": {"replicas": 5}}),
             &[][..],
@@ -404,7 +404,7 @@ fn a_machine_set_counts_its_machines_and_says_what_it_does() {
         ),
         (
             json!({"spec": {"replicas": 5}}),
-            &obstacle[..],
+            &problem[..],
             Some(Hold::CreateDisabled),
             "ScalingUp",
             is(
@@ -416,7 +416,7 @@ fn a_machine_set_counts_its_machines_and_says_what_it_does() {
         ),
         (
             json!({}),
-            &obstacle[..],
+            &problem[..],
             None,
             "ScalingUp",
             is(
@@ -458,7 +458,7 @@ fn a_machine_set_counts_its_machines_and_says_what_it_does() {
             is("True", "Deleting", "Deleting 3 Machines"),
         ),
     ] {
-        assert_eq!(said(&facts(&ms(over.clone()), obstacles, hold.as_ref()), type_), expected, "{over}");
+        assert_eq!(said(&facts(&ms(over.clone()), problems, hold.as_ref()), type_), expected, "{over}");
     }
 }
 
@@ -485,7 +485,7 @@ fn a_deployment_sums_up_its_machine_sets_and_says_what_it_rolls_out() {
             deployment: md,
             sets: &[&old, &new],
             machines,
-            obstacles: &[],
+            problems: &[],
             blocked,
             in_place: &windlass_engine::in_place::Said::AsBefore,
             external_update: &windlass_engine::in_place::Said::AsBefore,
@@ -549,7 +549,7 @@ fn remediation_is_told_with_what_it_waits_on() {
     let status = machine_set::status(&machine_set::StatusFacts {
         set: &set("ms", "v1.31.0", json!({})),
         machines: &machines,
-        obstacles: &[],
+        problems: &[],
         hold: None,
         held: &[],
         complete: false,

@@ -206,7 +206,7 @@ async fn a_machine_deployment_selects_its_machines() {
             Accepted,
         ),
         created(
-            "External, with what the definition fills in",
+            "External, with what the CRD fills in",
             with(
                 &good(),
                 "/spec/rollout",

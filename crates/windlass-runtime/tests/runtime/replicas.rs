@@ -1,4 +1,4 @@
-//! A small controller: a ConfigMap wants as many Secrets as it says, with names that nobody knows in advance.
+//! A small controller: a ConfigMap wants as many Secrets as it says, with names that are not known in advance.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -96,14 +96,14 @@ pub enum Action {
     },
     /// An extension that updates machines in place.
     Updater {
-        /// Its name.
+        /// The name of its ExtensionConfig.
         name: String,
         /// What it is told.
         order: UpdaterOrder,
     },
     /// An extension that takes over whole updates (ExternalUpdate).
     ExternalUpdater {
-        /// Its name.
+        /// The name of its ExtensionConfig.
         name: String,
         /// What it is told.
         order: ExternalUpdaterOrder,
@@ -149,9 +149,9 @@ pub enum Manifests {
 /// An object of the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectName {
-    /// Its kind.
+    /// The kind, as the story's words were resolved.
     pub kind: &'static ObjectKind,
-    /// Its name.
+    /// `metadata.name`.
     pub name: String,
 }
 

@@ -65,7 +65,7 @@ impl Serialize for Shown {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineRow {
-    /// Its name.
+    /// The name of the Machine or of the pool.
     pub name: String,
     /// Name of its Cluster.
     pub cluster: String,

@@ -131,7 +131,7 @@ pub struct SkewRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineRecord {
-    /// Its name.
+    /// The name of the Machine.
     pub name: String,
     /// `create`, `delete` or `update`.
     pub action: &'static str,

@@ -19,7 +19,7 @@ use super::report::{ApprovalRecord, RetargetRecord, StopRecord};
 use super::{UpgradeError, is_at, without_path};
 use crate::world::{NotReached, World, WorldError};
 
-/// The reason of a stop that nobody asked for.
+/// The reason of a stop that the owner of the Cluster did not ask for.
 const STALLED: &str = "Stalled";
 
 /// What a person does while an upgrade runs.

@@ -54,7 +54,7 @@ async fn upgrade(chains: &mut Chains, minor: u64, next: impl Fn(u64) -> Option<(
         arm(&chains.world, kills);
         chains.world.restart().await;
     }
-    // Nobody is killed any more: what is left to do is little, and is done in peace.
+    // No process is killed any more: what is left to do is little, and is done in peace.
     chains.world.faults().forget();
     chains.pass(15).await;
     let versions = [&from, &version(minor + 1), &to].map(String::to_owned);
@@ -98,7 +98,7 @@ async fn an_upgrade_killed_at_any_other_write_ends_the_same() {
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_killed_at_every_single_write_in_a_row_ends_the_same() {
     let mut chains = begin(50).await;
-    // Whoever starts again does the one write that comes first, or not even that.
+    // A process that starts again does the one write that comes first, or not even that.
     let kills = upgrade(&mut chains, 20, |kills| Some((1, fault(kills)))).await;
     assert!(kills > 200, "an upgrade has more than {kills} writes");
 }

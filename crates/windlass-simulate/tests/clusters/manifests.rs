@@ -1,4 +1,4 @@
-//! The manifests that simulations use are what the definitions of the kinds allow.
+//! The manifests that simulations use are what the CRDs of the kinds allow.
 
 use std::sync::Arc;
 

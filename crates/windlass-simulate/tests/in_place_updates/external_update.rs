@@ -167,7 +167,7 @@ async fn who_does_not_answer_has_neither_accepted_nor_withdrawn() {
     let fallback = || external(Some(json!({"maxSurge": 1, "maxUnavailable": 0})));
     scene.update_workers_by(1, fallback()).await;
     scene.pass(30 * MINUTE).await;
-    // Nobody knows what it would say: nothing is replaced, although there is a fallback.
+    // What it would say is unknown: nothing is replaced, although there is a fallback.
     assert_eq!(scene.worker_names(), before);
     let (status, reason, message) = scene.said("ExternalUpdate").unwrap();
     assert_eq!((status.as_str(), reason.as_str()), ("Unknown", "NoUsableAnswer"));
@@ -175,7 +175,7 @@ async fn who_does_not_answer_has_neither_accepted_nor_withdrawn() {
     strict.reply(Reply::Fail { message: "database is locked".to_owned() });
     scene.pass(10 * MINUTE).await;
     assert!(scene.said("ExternalUpdate").unwrap().2.contains("database is locked"));
-    // It accepts, and then goes down for two hours: nobody replaces what it is working on.
+    // It accepts, and then goes down for two hours: no controller replaces what it is working on.
     strict.reply(Reply::accept_for(300));
     scene.pass(10 * MINUTE).await;
     strict.reply(Reply::Silence);
@@ -318,7 +318,7 @@ async fn a_control_plane_machine_that_is_deleted_meanwhile_comes_back_new() {
     assert_eq!(kept, 2);
 }
 
-/// Kills everything at the n-th write of an update that somebody else makes, and goes on.
+/// Kills everything at the n-th write of an update that an external updater makes, and goes on.
 async fn interrupted(
     scene: &mut Scene,
     updater: &SimulatedExternalUpdater,

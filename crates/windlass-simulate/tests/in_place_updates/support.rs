@@ -43,7 +43,7 @@ pub(crate) fn external(fallback: Option<Value>) -> Value {
 }
 
 impl Scene {
-    /// A cluster with so many control plane machines and workers, of version v1.33.0, and whoever updates them.
+    /// A cluster with so many control plane machines and workers, of version v1.33.0, and the extensions that update them.
     pub(crate) async fn new(
         control_plane: u32,
         group: WorkerGroup,

@@ -73,7 +73,7 @@ fn the_kinds_of_cluster_api_are_installed_at_the_start_and_again() {
     let mut server = Running::start(directory.path(), &arguments);
     assert_eq!(server.signal("TERM").code(), Some(0));
     let mut server = Running::start(directory.path(), &arguments);
-    assert_eq!(server.signal("TERM").code(), Some(0), "what is there already is no obstacle");
+    assert_eq!(server.signal("TERM").code(), Some(0), "what is there already is no problem");
 }
 
 #[test]

@@ -261,7 +261,7 @@ impl Management {
         assert!(others.is_empty(), "{others:?}");
     }
 
-    /// What there is, for whoever reads a failure.
+    /// What there is, for the reader of a failure.
     async fn state(&self) -> String {
         let clusters: Api<Cluster> = Api::default_namespaced(self.admin.clone());
         let conditions = clusters.get("quickstart").await.ok().map(|cluster| {

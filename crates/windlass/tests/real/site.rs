@@ -289,7 +289,7 @@ impl Site {
         objects_of_cluster_api(&self.admin).await
     }
 
-    /// What the Clusters and Machines say about themselves, for whoever reads a failure.
+    /// What the Clusters and Machines say about themselves, for the reader of a failure.
     fn state(&self) -> String {
         let kubeconfig = self.cluster.directory().join("admin.kubeconfig");
         let output = Command::new("kubectl")
@@ -300,7 +300,7 @@ impl Site {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// The ends of all logs, for whoever reads a failure.
+    /// The ends of all logs, for the reader of a failure.
     pub(crate) fn logs(&self) -> String {
         let mut text = String::new();
         let mut files: Vec<PathBuf> =

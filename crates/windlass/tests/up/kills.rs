@@ -17,7 +17,7 @@ use windlass_simulate::{Startup, TopologyManifests};
 use crate::load::Writer;
 use crate::process::Up;
 
-/// How many clusters are upgraded at the same time, if nobody says how many.
+/// How many clusters are upgraded at the same time, unless the environment says otherwise.
 const CLUSTERS: usize = 20;
 /// How often it is killed.
 const KILLS: usize = 50;

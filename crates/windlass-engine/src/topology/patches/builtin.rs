@@ -21,7 +21,7 @@ pub struct Builtins<'a> {
 pub struct GroupBuiltins<'a> {
     /// The version it shall have.
     pub version: &'a Version,
-    /// Its name.
+    /// The name of the object, as templates see it.
     pub name: &'a str,
     /// How many machines it shall have.
     pub replicas: Option<i32>,
