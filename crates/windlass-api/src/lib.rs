@@ -12,7 +12,8 @@
 //! - [`object`]: Kubernetes objects of any kind
 //!
 //! With the feature `resources`, also the kinds that Windlass manages (`cluster`, `control_plane`, `bootstrap`,
-//! `infrastructure`, `addons`, `ipam`), their CRDs (`crds`) and the hooks as an OpenAPI document (`openapi`).
+//! `infrastructure`, `addons`, `ipam`), their CRDs (`crds`), how they are read (`read`) and the hooks as an OpenAPI
+//! document (`openapi`).
 //!
 //! ```
 //! use windlass_api::hooks::{BeforeClusterUpgradeRequest, BeforeClusterUpgradeResponse, RetryResponse};
@@ -60,6 +61,9 @@ pub mod object;
 #[cfg(feature = "resources")]
 pub mod openapi;
 mod printable;
+// Compiled a second time for unit tests, it would cost more than all of them.
+#[cfg(all(feature = "resources", not(test)))]
+pub mod read;
 pub mod runtime;
 
 pub use crate::go_duration::{GoDuration, GoDurationError};

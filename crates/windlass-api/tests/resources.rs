@@ -20,6 +20,7 @@ use windlass_api::infrastructure::{
     DevCluster, DevClusterTemplate, DevMachine, DevMachinePool, DevMachinePoolTemplate, DevMachineTemplate,
 };
 use windlass_api::ipam::{IPAddress, IPAddressClaim};
+use windlass_api::read::{READERS, from_bytes};
 
 fn survives<K>(mut wire: Value) -> K
 where
@@ -458,4 +459,20 @@ fn no_schema_lets_a_number_of_replicas_be_negative() {
     for (path, minimum) in found {
         assert_eq!(minimum, json!(0), "{path}");
     }
+}
+
+#[test]
+fn every_reader_tells_its_kind_from_something_else() {
+    assert!(READERS.is_sorted_by_key(|(kind, _)| kind), "one line for each kind");
+    for (kind, reads) in READERS {
+        let object = json!({"kind": kind, "metadata": {"name": 7}}).to_string();
+        assert!(reads(&object).is_err(), "{kind}: a name is a string");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_an_error() {
+    assert!(from_bytes::<Machine>(b"{\"metadata\": {\"name\": \"\xff\"}}").is_err());
+    let machine: Machine = from_bytes(br#"{"metadata": {"name": "m"}}"#).unwrap();
+    assert_eq!(machine.metadata.name.as_deref(), Some("m"));
 }

@@ -70,7 +70,7 @@ impl Journal {
         let (bytes, gone) = (event.object().value(), event.kind() == EventKind::Deleted);
         let name = event.key().name().to_owned();
         fn read<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Option<T> {
-            serde_json::from_slice(bytes).ok()
+            windlass_api::read::from_bytes(bytes).ok()
         }
         match event.key().resource().as_str() {
             "cluster.x-k8s.io/clusters" => self.cluster = read(bytes.as_ref()).filter(|_| !gone),

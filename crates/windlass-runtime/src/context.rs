@@ -62,12 +62,12 @@ impl Context {
     where
         K::DynamicType: Default,
     {
-        Writer::new(Arc::clone(&self.shared), K::DynamicType::default(), self.origin())
+        Writer::new(Arc::clone(&self.shared), &K::DynamicType::default(), self.origin())
     }
 
     /// Writes objects of a kind known at run time.
     pub fn writer_of(&self, resource: &ApiResource) -> Writer<DynamicObject> {
-        Writer::new(Arc::clone(&self.shared), resource.clone(), self.origin())
+        Writer::new(Arc::clone(&self.shared), resource, self.origin())
     }
 
     /// Reads an object from the API, for kinds that are not cached.

@@ -64,6 +64,7 @@ mod metrics;
 mod queue;
 mod queues;
 mod reconciler;
+mod sender;
 mod shared;
 mod trigger;
 mod trouble;

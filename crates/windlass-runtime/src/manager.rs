@@ -128,12 +128,12 @@ impl Manager {
     where
         K::DynamicType: Default,
     {
-        Writer::new(Arc::clone(&self.shared), K::DynamicType::default(), None)
+        Writer::new(Arc::clone(&self.shared), &K::DynamicType::default(), None)
     }
 
     /// Writes objects of a kind known at run time for no key.
     pub fn writer_of(&self, resource: &ApiResource) -> Writer<DynamicObject> {
-        Writer::new(Arc::clone(&self.shared), resource.clone(), None)
+        Writer::new(Arc::clone(&self.shared), resource, None)
     }
 
     /// Runs until it is stopped. Dropping the future is like killing the process.

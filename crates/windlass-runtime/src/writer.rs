@@ -2,24 +2,23 @@
 
 use std::fmt;
 use std::hash::Hash;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use kube::ResourceExt;
-use kube::api::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::Request;
+use kube::api::{ApiResource, DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
 use serde::Serialize;
 use serde_json::{Value, json};
 use windlass_api::identity::{Incomplete, complete};
 
 use crate::Kind;
-use crate::applied::{Applied, hash_of_basis, hash_of_intent};
-use crate::cause::OwnWrites;
+use crate::applied::{Applied, Memory, hash_of_basis, hash_of_intent};
 use crate::conditional_patch::{annotate, fits, may_be_misfit};
-use crate::expectation::{Expectation, Expected};
-use crate::faults::{Verb, Write, WriteFault};
+use crate::faults::Verb;
 use crate::intent::is_applied;
-use crate::key::{GroupKind, ObjectKey, revision};
+use crate::key::ObjectKey;
 use crate::managers::{applied_finalizers, with_a_record, with_metadata_apart};
+use crate::sender::{Sender, force};
 use crate::shared::Shared;
 use crate::write_error::WriteError;
 
@@ -28,18 +27,18 @@ use crate::write_error::WriteError;
 /// Made by a [`Context`](crate::Context), it belongs to the key that is being reconciled: that key is not reconciled
 /// again before the caches show what was written. Made by a [`Manager`](crate::Manager), it belongs to no key.
 pub struct Writer<K: Kind> {
-    shared: Arc<Shared>,
-    dynamic: K::DynamicType,
-    origin: Option<(usize, ObjectKey)>,
+    sender: Sender,
+    of_kind: PhantomData<fn() -> K>,
 }
 
 impl<K: Kind> Writer<K> {
     pub(crate) fn new(
         shared: Arc<Shared>,
-        dynamic: K::DynamicType,
+        dynamic: &K::DynamicType,
         origin: Option<(usize, ObjectKey)>,
     ) -> Self {
-        Self { shared, dynamic, origin }
+        let resource = ApiResource::erase::<K>(dynamic);
+        Self { sender: Sender::new(shared, resource, origin), of_kind: PhantomData }
     }
 
     /// Creates an object. It fails if there is one of this name.
@@ -49,8 +48,8 @@ impl<K: Kind> Writer<K> {
     {
         let key = ObjectKey::of(object);
         let body = self.body(Verb::Create, &key, object)?.to_string().into_bytes();
-        let request = self.path(&key).create(&PostParams::default(), body);
-        self.write(Verb::Create, &key, request).await
+        let request = self.sender.path(&key).create(&PostParams::default(), body);
+        self.read(Verb::Create, &key, self.sender.send(Verb::Create, &key, request).await?)
     }
 
     /// Applies fields in the name of a field manager, taking them over from others. The intent has the fields that
@@ -60,7 +59,7 @@ impl<K: Kind> Writer<K> {
         let (key, body) = self.intent(Verb::Apply, intent)?;
         let asked = self.asked(&key, intent)?;
         let written = self.apply_body(manager, &key, body).await?;
-        self.shared.memory.remember(manager, asked, written.meta());
+        self.memory().remember(manager, asked, written.meta());
         Ok(written)
     }
 
@@ -76,7 +75,7 @@ impl<K: Kind> Writer<K> {
         K: Serialize,
     {
         let asked = self.asked(&ObjectKey::of(current), intent)?;
-        if self.shared.memory.knows(manager, asked, current.meta()) {
+        if self.memory().knows(manager, asked, current.meta()) {
             return Ok(Applied::Unchanged);
         }
         self.ensure(manager, current, asked, intent).await
@@ -95,7 +94,7 @@ impl<K: Kind> Writer<K> {
         K: Serialize,
     {
         let asked = hash_of_basis(basis);
-        if self.shared.memory.knows(manager, asked, current.meta()) {
+        if self.memory().knows(manager, asked, current.meta()) {
             return Ok(Applied::Unchanged);
         }
         self.ensure(manager, current, asked, &intent()?).await
@@ -107,7 +106,7 @@ impl<K: Kind> Writer<K> {
         K: Serialize,
     {
         let asked = self.asked(&ObjectKey::of(current), intent)?;
-        if self.shared.memory.knows(manager, asked, current.meta()) {
+        if self.memory().knows(manager, asked, current.meta()) {
             return Ok(true);
         }
         let (_, mut intent) = self.intent(Verb::Apply, intent)?;
@@ -122,7 +121,7 @@ impl<K: Kind> Writer<K> {
         current: &K,
         intent: &impl Serialize,
     ) -> Result<(), WriteError> {
-        self.shared.memory.remember(manager, self.asked(&ObjectKey::of(current), intent)?, current.meta());
+        self.memory().remember(manager, self.asked(&ObjectKey::of(current), intent)?, current.meta());
         Ok(())
     }
 
@@ -134,7 +133,7 @@ impl<K: Kind> Writer<K> {
         (from, to): (&str, &str),
         stays: &str,
     ) -> Result<(), WriteError> {
-        let to = (to, &*K::api_version(&self.dynamic));
+        let to = (to, self.sender.resource.api_version.as_str());
         if let Some(managers) = with_metadata_apart(read.meta(), from, stays, to) {
             self.patch(read, json!({"metadata": {"managedFields": managers}})).await?;
         }
@@ -144,30 +143,26 @@ impl<K: Kind> Writer<K> {
     /// Applies fields of the status in the name of a field manager.
     pub async fn apply_status(&self, manager: &str, intent: &impl Serialize) -> Result<K, WriteError> {
         let (key, intent) = self.intent(Verb::ApplyStatus, intent)?;
-        let path = self.path(&key);
-        let request = path.patch_subresource("status", &key.name, &force(manager), &Patch::Apply(intent));
-        self.write(Verb::ApplyStatus, &key, request).await
+        let written = self.sender.apply_status(manager, &key, intent).await?;
+        self.read(Verb::ApplyStatus, &key, written)
     }
 
     /// What [`Writer::apply`] would make of an object. Nothing is written.
     pub async fn dry_run_apply(&self, manager: &str, intent: &impl Serialize) -> Result<K, WriteError> {
         let (key, intent) = self.intent(Verb::Apply, intent)?;
-        let request = self.path(&key).patch(&key.name, &force(manager).dry_run(), &Patch::Apply(intent));
-        let request =
-            request.map_err(|error| self.failed(Verb::Apply, &key, kube::Error::BuildRequest(error)))?;
-        self.shared.client.request(request).await.map_err(|error| self.failed(Verb::Apply, &key, error))
+        let path = self.sender.path(&key);
+        let request = path.patch(&key.name, &force(manager).dry_run(), &Patch::Apply(intent));
+        self.read(Verb::Apply, &key, self.sender.ask(Verb::Apply, &key, request).await?)
     }
 
     /// What merging a patch into this object would make of it. Nothing is written.
     pub async fn dry_run_patch(&self, read: &K, mut patch: Value) -> Result<K, WriteError> {
         let key = ObjectKey::of(read);
-        complete(&self.kind().kind, read.meta())?;
+        self.complete(read)?;
         patch["metadata"]["uid"] = json!(read.meta().uid);
         let parameters = PatchParams { dry_run: true, ..PatchParams::default() };
-        let request = self.path(&key).patch(&key.name, &parameters, &Patch::Merge(patch));
-        let request =
-            request.map_err(|error| self.failed(Verb::Patch, &key, kube::Error::BuildRequest(error)))?;
-        self.shared.client.request(request).await.map_err(|error| self.failed(Verb::Patch, &key, error))
+        let request = self.sender.path(&key).patch(&key.name, &parameters, &Patch::Merge(patch));
+        self.read(Verb::Patch, &key, self.sender.ask(Verb::Patch, &key, request).await?)
     }
 
     /// Merges a patch into an object, if it is still as it was read; otherwise the write conflicts.
@@ -195,27 +190,29 @@ impl<K: Kind> Writer<K> {
         annotations: &[(&str, String)],
     ) -> Result<K, WriteError> {
         let key = ObjectKey::of(read);
-        complete(&self.kind().kind, read.meta())?;
+        self.complete(read)?;
         let patch = annotate(read, unchanged, annotations);
-        let request = self.path(&key).patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch));
+        let path = self.sender.path(&key);
+        let request = path.patch(&key.name, &PatchParams::default(), &Patch::Merge(&patch));
         let request = request.map(|mut request| {
             let json_patch = http::HeaderValue::from_static("application/json-patch+json");
             request.headers_mut().insert(http::header::CONTENT_TYPE, json_patch);
             request
         });
-        match self.write(Verb::Patch, &key, request).await {
+        match self.sender.send(Verb::Patch, &key, request).await {
             Err(error) if may_be_misfit(&error) && !self.still_fits(&key, &patch).await => {
-                Err(WriteError::Outdated { verb: Verb::Patch, kind: self.kind(), key })
+                Err(WriteError::Outdated { verb: Verb::Patch, kind: self.sender.kind(), key })
             }
-            answer => answer,
+            Err(error) => Err(error),
+            Ok(written) => self.read(Verb::Patch, &key, written),
         }
     }
 
     /// Whether a patch fits an object as it is now; if it does, something else was the reason of a refusal. An object
     /// that cannot be read tells nothing.
     async fn still_fits(&self, key: &ObjectKey, patch: &Value) -> bool {
-        let Ok(request) = self.path(key).get(&key.name, &GetParams::default()) else { return true };
-        match self.shared.client.request::<Value>(request).await {
+        let Ok(request) = self.sender.path(key).get(&key.name, &GetParams::default()) else { return true };
+        match self.sender.shared.client.request::<Value>(request).await {
             Ok(object) => fits(patch, &object),
             Err(kube::Error::Api(status)) => status.code != 404,
             Err(_) => true,
@@ -229,37 +226,21 @@ impl<K: Kind> Writer<K> {
 
     /// Deletes this object, and never another of the same name. One that is gone already is no error.
     pub async fn delete(&self, read: &K) -> Result<(), WriteError> {
-        complete(&self.kind().kind, read.meta())?;
+        self.complete(read)?;
         let preconditions = Preconditions { uid: read.uid(), ..Preconditions::default() };
         self.delete_with(read, DeleteParams::background().preconditions(preconditions)).await
     }
 
     /// Deletes this object if it is still as it was read.
     pub async fn delete_unchanged(&self, read: &K) -> Result<(), WriteError> {
-        complete(&self.kind().kind, read.meta())?;
+        self.complete(read)?;
         let preconditions = Preconditions { uid: read.uid(), resource_version: read.resource_version() };
         self.delete_with(read, DeleteParams::background().preconditions(preconditions)).await
     }
 
     /// Deletes an object as the parameters say. One that is gone already is no error.
     pub async fn delete_with(&self, read: &K, parameters: DeleteParams) -> Result<(), WriteError> {
-        let key = ObjectKey::of(read);
-        let request = self.path(&key).delete(&key.name, &parameters);
-        let request =
-            request.map_err(|error| self.failed(Verb::Delete, &key, kube::Error::BuildRequest(error)))?;
-        let sent = async { self.shared.client.request_status::<K>(request).await };
-        match self.faulty(Verb::Delete, &key, sent, |answer| answer.as_ref().left().map(revision)).await {
-            Ok(answer) => match answer.left() {
-                Some(held) => {
-                    self.own_writes(|own| own.note_deleted(held.uid().unwrap_or_default()));
-                    self.expect_written(&held);
-                }
-                None => self.expect_gone(&key, read.uid()),
-            },
-            Err(error) if error.is_not_found() => self.expect_gone(&key, read.uid()),
-            Err(error) => return Err(error),
-        }
-        Ok(())
+        self.sender.delete(&ObjectKey::of(read), read.uid(), &parameters).await
     }
 
     async fn ensure(
@@ -277,13 +258,14 @@ impl<K: Kind> Writer<K> {
         if self.is_up_to_date(manager, current, asked, &intent)? {
             return Ok(Applied::Unchanged);
         }
-        complete(&self.kind().kind, current.meta())?;
-        if let Some(managers) = with_a_record(current.meta(), manager, &K::api_version(&self.dynamic)) {
+        self.complete(current)?;
+        let api_version = &self.sender.resource.api_version;
+        if let Some(managers) = with_a_record(current.meta(), manager, api_version) {
             self.patch(current, json!({"metadata": {"managedFields": managers}})).await?;
         }
         intent["metadata"]["uid"] = json!(current.meta().uid);
         let written = self.apply_body(manager, &key, intent).await?;
-        self.shared.memory.remember(manager, asked, written.meta());
+        self.memory().remember(manager, asked, written.meta());
         Ok(Applied::Written(written))
     }
 
@@ -301,122 +283,36 @@ impl<K: Kind> Writer<K> {
         let there = self.body(Verb::Apply, &ObjectKey::of(current), current)?;
         let is_applied = is_applied(manager, &there, intent);
         if is_applied {
-            self.shared.memory.remember(manager, asked, current.meta());
+            self.memory().remember(manager, asked, current.meta());
         }
         Ok(is_applied)
     }
 
     fn asked(&self, key: &ObjectKey, intent: &impl Serialize) -> Result<u64, WriteError> {
-        hash_of_intent(intent).map_err(|error| self.unencodable(Verb::Apply, key, error))
+        hash_of_intent(intent).map_err(|error| self.sender.unencodable(Verb::Apply, key, error))
     }
 
     async fn apply_body(&self, manager: &str, key: &ObjectKey, intent: Value) -> Result<K, WriteError> {
-        let request = self.path(key).patch(&key.name, &force(manager), &Patch::Apply(intent));
-        self.write(Verb::Apply, key, request).await
+        self.read(Verb::Apply, key, self.sender.apply(manager, key, intent).await?)
     }
 
     async fn merge(&self, verb: Verb, key: &ObjectKey, patch: Value) -> Result<K, WriteError> {
-        let (path, parameters, patch) = (self.path(key), PatchParams::default(), Patch::Merge(patch));
-        let request = match verb {
-            Verb::PatchStatus => path.patch_subresource("status", &key.name, &parameters, &patch),
-            _ => path.patch(&key.name, &parameters, &patch),
-        };
-        self.write(verb, key, request).await
+        self.read(verb, key, self.sender.merge(verb, key, patch).await?)
     }
 
-    async fn write(
-        &self,
-        verb: Verb,
-        key: &ObjectKey,
-        request: Result<http::Request<Vec<u8>>, kube::core::request::Error>,
-    ) -> Result<K, WriteError> {
-        let request = request.map_err(|error| self.failed(verb, key, kube::Error::BuildRequest(error)))?;
-        let sent = async { self.shared.client.request::<K>(request).await };
-        let left = |written: &K| (!is_gone(written)).then(|| revision(written));
-        let written = self.faulty(verb, key, sent, left).await?;
-        self.expect_written(&written);
-        Ok(written)
+    /// What was written, as the API answered it.
+    fn read(&self, verb: Verb, key: &ObjectKey, written: String) -> Result<K, WriteError> {
+        let read = serde_json::from_str(&written);
+        read.map_err(|error| self.sender.failed(verb, key, kube::Error::SerdeError(error)))
     }
 
-    /// Sends a write, unless something is to go wrong with it. `revision` reads from the answer which one was made.
-    async fn faulty<T>(
-        &self,
-        verb: Verb,
-        key: &ObjectKey,
-        sent: impl Future<Output = Result<T, kube::Error>>,
-        revision: impl Fn(&T) -> Option<u64>,
-    ) -> Result<T, WriteError> {
-        if self.shared.has_crashed() {
-            std::future::pending::<()>().await;
-        }
-        let (number, fault) = self.shared.faults.count(Write {
-            number: 0,
-            by: self
-                .origin
-                .as_ref()
-                .map(|(controller, key)| (self.shared.controller_name(*controller), key.clone())),
-            verb,
-            kind: self.kind(),
-            key: key.clone(),
-            revision: None,
-        });
-        match fault {
-            Some(WriteFault::CrashBefore) => self.shared.crash().await,
-            Some(WriteFault::FailBefore) => return Err(self.injected(verb, key, false)),
-            _ => {}
-        }
-        let result = sent.await;
-        self.shared.faults.answered(number, result.as_ref().ok().and_then(revision));
-        match fault {
-            Some(WriteFault::CrashAfter) => self.shared.crash().await,
-            Some(WriteFault::FailAfter) => {
-                self.expect_anything();
-                return Err(self.injected(verb, key, true));
-            }
-            _ => {}
-        }
-        result.map_err(|error| {
-            let error = self.failed(verb, key, error);
-            if error.may_have_happened() {
-                self.expect_anything();
-            }
-            error
-        })
+    fn memory(&self) -> &Memory {
+        &self.sender.shared.memory
     }
 
-    fn expect_written(&self, written: &K) {
-        if is_gone(written) {
-            self.expect_gone(&ObjectKey::of(written), written.uid());
-        } else {
-            self.own_writes(|own| own.note_written(revision(written)));
-            self.expect(|_| Expected::Seen(revision(written)));
-        }
-    }
-
-    /// Lets the queue know whose write it is.
-    fn own_writes(&self, note: impl FnOnce(&mut OwnWrites)) {
-        let Some((controller, key)) = &self.origin else { return };
-        self.shared.queues.with(*controller, |queue| note(queue.own_writes(key)));
-    }
-
-    fn expect_gone(&self, key: &ObjectKey, uid: Option<String>) {
-        if let Some(uid) = uid {
-            self.own_writes(|own| own.note_deleted(uid.clone()));
-            self.expect(|_| Expected::Gone { key: key.clone(), uid: uid.clone() });
-        }
-    }
-
-    /// It is unknown what was written, so what the caches have is not to be trusted.
-    fn expect_anything(&self) {
-        self.expect(|cache| Expected::Listed(cache.ask_for_list()));
-    }
-
-    fn expect(&self, what: impl Fn(&dyn crate::cache::AnyCache) -> Expected) {
-        let Some((controller, key)) = &self.origin else { return };
-        for cache in self.shared.caches_of(&self.kind()) {
-            let what = what(cache.as_ref());
-            self.shared.queues.with(*controller, |queue| queue.expect(key, Expectation { cache, what }));
-        }
+    /// Refuses an object that does not say which one it is.
+    fn complete(&self, read: &K) -> Result<(), Incomplete> {
+        complete(&self.sender.resource.kind, read.meta())
     }
 
     fn intent(&self, verb: Verb, intent: &impl Serialize) -> Result<(ObjectKey, Value), WriteError> {
@@ -424,7 +320,7 @@ impl<K: Kind> Writer<K> {
         let metadata = &body["metadata"];
         let namespace = metadata["namespace"].as_str().unwrap_or("");
         let name = metadata["name"].as_str().filter(|name| !name.is_empty()).ok_or_else(|| Incomplete {
-            kind: self.kind().kind,
+            kind: self.sender.resource.kind.clone(),
             object: format!("in namespace {namespace:?}"),
             field: "metadata.name",
         })?;
@@ -437,39 +333,19 @@ impl<K: Kind> Writer<K> {
     }
 
     fn body(&self, verb: Verb, key: &ObjectKey, object: &impl Serialize) -> Result<Value, WriteError> {
-        let mut body = serde_json::to_value(object).map_err(|error| self.unencodable(verb, key, error))?;
+        let mut body = serde_json::to_value(object).map_err(|error| self.sender.unencodable(verb, key, error))?;
         if let Some(fields) = body.as_object_mut() {
-            fields.entry("apiVersion").or_insert_with(|| json!(K::api_version(&self.dynamic)));
-            fields.entry("kind").or_insert_with(|| json!(K::kind(&self.dynamic)));
+            fields.entry("apiVersion").or_insert_with(|| json!(self.sender.resource.api_version));
+            fields.entry("kind").or_insert_with(|| json!(self.sender.resource.kind));
         }
         Ok(body)
     }
 
     /// A patch that conflicts if the object is no longer as it was read.
     fn locked(&self, read: &K, mut patch: Value) -> Result<Value, WriteError> {
-        complete(&self.kind().kind, read.meta())?;
+        self.complete(read)?;
         patch["metadata"]["resourceVersion"] = json!(read.meta().resource_version);
         Ok(patch)
-    }
-
-    fn path(&self, key: &ObjectKey) -> Request {
-        Request::new(K::url_path(&self.dynamic, key.namespace()))
-    }
-
-    fn kind(&self) -> GroupKind {
-        GroupKind::of::<K>(&self.dynamic)
-    }
-
-    fn unencodable(&self, verb: Verb, key: &ObjectKey, source: serde_json::Error) -> WriteError {
-        WriteError::Encode { verb, kind: self.kind(), key: key.clone(), source }
-    }
-
-    fn failed(&self, verb: Verb, key: &ObjectKey, source: kube::Error) -> WriteError {
-        WriteError::Failed { verb, kind: self.kind(), key: key.clone(), source: Box::new(source) }
-    }
-
-    fn injected(&self, verb: Verb, key: &ObjectKey, written: bool) -> WriteError {
-        WriteError::Injected { verb, kind: self.kind(), key: key.clone(), written }
     }
 }
 
@@ -481,23 +357,14 @@ fn keep_finalizers<K: Kind>(manager: &str, current: &K, intent: &mut Value) {
     }
 }
 
-/// The last finalizer of something that was being deleted: it is gone, and the answer shows what it was.
-fn is_gone<K: Kind>(written: &K) -> bool {
-    written.meta().deletion_timestamp.is_some() && written.finalizers().is_empty()
-}
-
-fn force(manager: &str) -> PatchParams {
-    PatchParams::apply(manager).force()
-}
-
 impl<K: Kind> Clone for Writer<K> {
     fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), dynamic: self.dynamic.clone(), origin: self.origin.clone() }
+        Self { sender: self.sender.clone(), of_kind: PhantomData }
     }
 }
 
 impl<K: Kind> fmt::Debug for Writer<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "writer of {}", self.kind())
+        write!(f, "writer of {}", self.sender.kind())
     }
 }

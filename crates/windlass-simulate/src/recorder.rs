@@ -78,7 +78,7 @@ pub(crate) fn resource_of_dynamic<K: Kind>(dynamic: &K::DynamicType) -> String {
 }
 
 pub(crate) fn decode<K: DeserializeOwned>(bytes: &[u8]) -> Option<K> {
-    serde_json::from_slice(bytes).ok()
+    windlass_api::read::from_bytes(bytes).ok()
 }
 
 /// Looks at every write. What it returns is a rule that was broken.

@@ -79,12 +79,12 @@ struct Seen {
     outdated: Option<String>,
 }
 
-/// Machines by their names, with the versions that run counted: there are few of them, however many machines there are.
+/// Machines by their names, with the versions that run counted for each part: there are few of them, however many machines
+/// there are.
 #[derive(Default)]
 struct Machines {
     all: BTreeMap<String, Seen>,
-    api_servers: Vec<(Version, usize)>,
-    kubelets: Vec<(Version, usize)>,
+    running: BTreeMap<Part, Vec<(Version, usize)>>,
     has_changed: bool,
 }
 
@@ -108,13 +108,9 @@ impl Machines {
         Some(gone)
     }
 
-    fn counted(&mut self, part: &Part) -> &mut Vec<(Version, usize)> {
-        if *part == Part::ControlPlane { &mut self.api_servers } else { &mut self.kubelets }
-    }
-
     fn count(&mut self, part: &Part, running: Option<&Version>) {
         let Some(running) = running else { return };
-        let counted = self.counted(part);
+        let counted = self.running.entry(part.clone()).or_default();
         match counted.iter_mut().find(|(version, _)| version == running) {
             Some((_, count)) => *count += 1,
             None => counted.push((running.clone(), 1)),
@@ -122,21 +118,26 @@ impl Machines {
     }
 
     fn forget(&mut self, part: &Part, running: Option<&Version>) {
-        let Some(running) = running else { return };
-        let counted = self.counted(part);
+        let (Some(running), Some(counted)) = (running, self.running.get_mut(part)) else { return };
         for (_, count) in counted.iter_mut().filter(|(version, _)| version == running) {
             *count -= 1;
         }
         counted.retain(|(_, count)| *count > 0);
     }
 
+    /// The versions that run in a part.
+    fn versions(&self, part: &Part) -> impl Iterator<Item = &Version> {
+        self.running.get(part).into_iter().flatten().map(|(version, _)| version)
+    }
+
     /// The largest skew between any kubelet of a worker and any API server, or the rule that is broken.
     fn skew(&self) -> Result<u64, String> {
         let mut worst = 0;
-        for (kubelet, _) in &self.kubelets {
-            for (api_server, _) in &self.api_servers {
+        let workers = self.running.keys().filter(|part| **part != Part::ControlPlane);
+        for kubelet in workers.flat_map(|part| self.versions(part)) {
+            for api_server in self.versions(&Part::ControlPlane) {
                 let behind = kubelet_skew(api_server, kubelet).map_err(|violation| {
-                    let (name, server) = (self.running(false, kubelet), self.running(true, api_server));
+                    let (name, server) = (self.first(false, kubelet), self.first(true, api_server));
                     format!("{name} under {server}: {violation}")
                 })?;
                 worst = worst.max(behind);
@@ -152,12 +153,8 @@ impl Machines {
 
     /// The oldest and the newest version that run in a part.
     fn range(&self, part: &Part) -> Option<(String, String)> {
-        let running = || {
-            let all = self.all.values().filter(|seen| seen.part == *part);
-            all.filter_map(|seen| seen.running.as_ref())
-        };
-        let oldest = running().min_by(|a, b| a.precedence(b))?;
-        let newest = running().max_by(|a, b| a.precedence(b))?;
+        let oldest = self.versions(part).min_by(|a, b| a.precedence(b))?;
+        let newest = self.versions(part).max_by(|a, b| a.precedence(b))?;
         Some((oldest.to_string(), newest.to_string()))
     }
 
@@ -168,7 +165,7 @@ impl Machines {
     }
 
     /// The first machine that runs a version.
-    fn running(&self, control_plane: bool, version: &Version) -> &str {
+    fn first(&self, control_plane: bool, version: &Version) -> &str {
         let mut running = self.all.iter().filter(|(_, seen)| {
             (seen.part == Part::ControlPlane) == control_plane && seen.running.as_ref() == Some(version)
         });
