@@ -222,6 +222,7 @@ fn pure_crates_do_not_ask_for_the_time() {
 const KUBEADM: &[&str] = &[
     "windlass-engine/src/control_plane/",
     "windlass-controllers/src/control_plane/",
+    "windlass-controllers/src/bootstrap/",
     // Compares and shows updates in place of control plane machines.
     "windlass-engine/src/in_place/kubeadm.rs",
     "windlass-engine/src/in_place/preview.rs",

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 use windlass_api::bootstrap::ClusterConfiguration;
 
-use crate::certificates::Purpose;
+use crate::certificates::{self, CERTIFICATE, PRIVATE_KEY, Pair, Purpose};
 use crate::cloud_config::WriteFile;
 
 /// Where kubeadm looks for certificates, if it is not told.
@@ -21,6 +22,20 @@ pub struct Found {
     pub certificate: String,
     /// The private key, as PEM. The authority of an external etcd has none here.
     pub key: Option<String>,
+}
+
+impl Found {
+    /// Reads a Secret; nothing if it has no certificate.
+    pub fn of_secret(secret: &Secret) -> Option<Self> {
+        let certificate = certificates::text(secret, CERTIFICATE)?;
+        Some(Self { certificate, key: certificates::text(secret, PRIVATE_KEY) })
+    }
+}
+
+impl From<Pair> for Found {
+    fn from(pair: Pair) -> Self {
+        Self { certificate: pair.certificate, key: Some(pair.key) }
+    }
 }
 
 /// The certificates that were found, by what they are for.

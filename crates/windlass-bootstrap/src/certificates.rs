@@ -230,7 +230,7 @@ fn client_certificate_expiry(secret: &Secret) -> Option<Timestamp> {
     Timestamp::from_second(certificate.validity().not_after.timestamp()).ok()
 }
 
-fn text(secret: &Secret, key: &str) -> Option<String> {
+pub(crate) fn text(secret: &Secret, key: &str) -> Option<String> {
     let value = secret.data.as_ref()?.get(key)?;
     String::from_utf8(value.0.clone()).ok().filter(|value| !value.is_empty())
 }

@@ -5,7 +5,7 @@
 //!
 //! What happens when is decided by functions, too: [`decision`] says whether a machine initializes its cluster, joins it or waits,
 //! [`lock`] which of several machines initializes it, [`token`] when the token of a machine is extended or replaced, [`discovery`] how a
-//! machine knows that it talks to the right control plane. [`certificates`] has the Secrets with the certificates of a cluster.
+//! machine knows that it talks to the right control plane; [`status`] says how far it has come. [`certificates`] has the Secrets with the certificates of a cluster.
 //!
 //! ```
 //! use windlass_bootstrap::decision::{Decision, Observed, Role, decide};
@@ -29,5 +29,6 @@ pub mod discovery;
 pub mod kubeadm;
 pub mod lock;
 mod private_key;
+pub mod status;
 pub mod token;
 pub mod yaml;

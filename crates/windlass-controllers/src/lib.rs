@@ -4,6 +4,7 @@
 //! `windlass-runtime`.
 
 pub mod admission;
+pub mod bootstrap;
 pub mod cluster;
 pub mod cluster_resource_set;
 pub mod control_plane;

@@ -1,4 +1,4 @@
-//! An infrastructure and bootstrap provider whose machines, Nodes and workload clusters exist in this process only.
+//! An infrastructure provider whose machines, Nodes and workload clusters exist in this process only.
 //!
 //! To the controllers it is a provider like any other: it keeps the contract, takes its time, and can fail. A DevCluster
 //! becomes a small Kubernetes API of its own ([`WorkloadClusters`]), a DevMachine a Node in it. Knobs ([`knobs`]) make
@@ -16,7 +16,6 @@
 //! assert!(matches!(provider.workloads().resolve("https://10.0.0.1:6443"), Resolution::Elsewhere));
 //! ```
 
-mod bootstrap;
 mod cluster;
 mod durations;
 pub mod knobs;

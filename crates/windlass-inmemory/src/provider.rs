@@ -13,7 +13,6 @@ use windlass_engine::condition;
 use windlass_engine::machine_set::is_updating;
 use windlass_runtime::{Cache, Context, Incomplete, Kind, Manager, ObjectKey, Outcome, WriteError};
 
-use crate::bootstrap::KubeadmConfigs;
 use crate::cluster::DevClusters;
 use crate::machine::{DevMachines, node_name};
 use crate::pool::DevMachinePools;
@@ -47,7 +46,7 @@ impl Provider {
         &self.workloads
     }
 
-    /// Adds the controllers of the provider to a manager: DevCluster, DevMachine, DevMachinePool and KubeadmConfig.
+    /// Adds the controllers of the provider to a manager: DevCluster, DevMachine and DevMachinePool.
     pub fn register(&self, manager: &Manager) {
         let world = World {
             clusters: manager.cache(),
@@ -62,7 +61,6 @@ impl Provider {
         DevClusters::register(manager, &world);
         DevMachines::register(manager, &world);
         DevMachinePools::register(manager, &world);
-        KubeadmConfigs::register(manager, &world);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kube::Client;
+use windlass_controllers::bootstrap::KubeadmConfigs;
 use windlass_controllers::cluster::Clusters;
 use windlass_controllers::cluster_resource_set::ClusterResourceSets;
 use windlass_controllers::control_plane::ControlPlaneReconciler;
@@ -93,6 +94,9 @@ impl Plane {
                 Arc::clone(&access),
                 in_place.clone(),
             );
+        }
+        if selection.has(Controller::KubeadmConfig) {
+            KubeadmConfigs::register(manager, externals.clone(), Arc::clone(&access));
         }
         if selection.has(Controller::ClusterResourceSet) {
             ClusterResourceSets::register(manager, Arc::clone(&access));

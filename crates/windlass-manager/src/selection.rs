@@ -15,6 +15,8 @@ pub enum Controller {
     Cluster,
     /// KubeadmControlPlanes.
     KubeadmControlPlane,
+    /// KubeadmConfigs.
+    KubeadmConfig,
     /// MachineDeployments.
     MachineDeployment,
     /// MachineSets.
@@ -31,11 +33,12 @@ pub enum Controller {
 
 impl Controller {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Topology,
         Self::ExtensionConfig,
         Self::Cluster,
         Self::KubeadmControlPlane,
+        Self::KubeadmConfig,
         Self::MachineDeployment,
         Self::MachineSet,
         Self::Machine,
@@ -51,6 +54,7 @@ impl Controller {
             Self::ExtensionConfig => "extensionconfig",
             Self::Cluster => "cluster",
             Self::KubeadmControlPlane => "kubeadmcontrolplane",
+            Self::KubeadmConfig => "kubeadmconfig",
             Self::MachineDeployment => "machinedeployment",
             Self::MachineSet => "machineset",
             Self::Machine => "machine",

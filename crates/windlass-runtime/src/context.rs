@@ -41,6 +41,15 @@ pub struct WatchKindError {
     pub reason: String,
 }
 
+/// How many bytes a secret is made from: enough for a bootstrap token, also after those are left out that would make some of its
+/// characters more likely than others.
+const SECRET: usize = 64;
+
+/// The operating system has no random bytes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the operating system has no random bytes: {0}")]
+pub struct NoRandomness(String);
+
 impl Context {
     /// The time.
     pub fn now(&self) -> Timestamp {
@@ -118,6 +127,22 @@ impl Context {
     /// A random UUID, which comes from the same as [`Context::name_suffix`].
     pub fn uuid(&self, what: &str) -> String {
         self.drawn(uuid(&mut self.generator(&["uuid", what])))
+    }
+
+    /// Bytes for a secret: from the operating system, so that they cannot be guessed. In virtual time, where there is nothing to
+    /// protect, they come from the same as [`Context::name_suffix`], so that a run depends on its seed alone.
+    ///
+    /// # Errors
+    ///
+    /// If the operating system has none.
+    pub fn secret(&self, what: &str) -> Result<[u8; SECRET], NoRandomness> {
+        let mut bytes = [0; SECRET];
+        if self.shared.clock.is_virtual() {
+            self.generator(&["secret", what]).fill(&mut bytes);
+        } else {
+            getrandom::fill(&mut bytes).map_err(|error| NoRandomness(error.to_string()))?;
+        }
+        Ok(bytes)
     }
 
     /// A message with `*` in place of everything that was drawn for names in this reconcile.

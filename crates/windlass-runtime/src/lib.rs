@@ -74,7 +74,7 @@ mod writer;
 
 pub use applied::Applied;
 pub use cache::{Cache, Lookup, SelectorError, WatchHealth};
-pub use context::{Context, WatchKindError, describe_error};
+pub use context::{Context, NoRandomness, WatchKindError, describe_error};
 pub use controller::ControllerBuilder;
 pub use elsewhere::elsewhere;
 pub use events::EventType;

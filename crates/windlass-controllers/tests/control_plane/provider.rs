@@ -1,4 +1,4 @@
-//! With the real Machine controller and the in-memory provider. What the controller of Clusters does is done by hand.
+//! With the real Machine controller, kubeadm bootstrap and the in-memory provider. What the controller of Clusters does is done by hand.
 
 use std::ops::Deref;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use serde_json::json;
 use windlass_api::cluster::{Cluster, Machine, StatusVersion};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::infrastructure::{DevCluster, DevMachineTemplate};
+use windlass_controllers::bootstrap::KubeadmConfigs;
 use windlass_controllers::control_plane::ControlPlaneReconciler;
 use windlass_controllers::external::Externals;
 use windlass_controllers::in_place::InPlaceExtensions;
@@ -40,6 +41,7 @@ impl Whole {
         let nodes = WorkloadNodes::new(access.clone(), kit.clock().clone());
         let (externals, in_place) = (Externals::new(), InPlaceExtensions::none());
         ControlPlaneReconciler::register(&manager, externals.clone(), access.clone(), in_place.clone());
+        KubeadmConfigs::register(&manager, externals.clone(), access.clone());
         Machines::register(&manager, Parts { externals, access, nodes, in_place });
         Self { kit, running: manager.start() }
     }

@@ -154,10 +154,10 @@ async fn a_machine_without_a_kubeconfig_says_what_is_missing() {
         kube::Api::namespaced(world.client.clone(), "default");
     secrets.delete("c1-kubeconfig", &kube::api::DeleteParams::default()).await.unwrap();
     world.add_control_plane("cp1").await;
+    world.until("cp1", "open", |_| world.is_open()).await;
     world.cluster_status(json!({"initialization": {"controlPlaneInitialized": true}})).await;
     let machine = world.until_reason("cp1", "NodeHealthy", "ConnectionDown").await;
     assert!(message(&machine, "NodeHealthy").contains("no Secret c1-kubeconfig"));
-    world.until("cp1", "open", |_| world.is_open()).await;
     world.kubeconfig("https://c1.default.dev.windlass.internal:6443").await;
     world.until_ready("cp1").await;
 }

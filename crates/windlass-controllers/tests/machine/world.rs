@@ -1,4 +1,4 @@
-//! A management cluster, the in-memory provider and the Machine controller, in virtual time. What other controllers do
+//! A management cluster, the in-memory provider, kubeadm bootstrap and the Machine controller, in virtual time. What other controllers do
 //! for a Cluster is done by hand.
 
 use k8s_openapi::api::core::v1::{Node, Pod, Secret};
@@ -7,6 +7,7 @@ use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, Machine};
 use windlass_api::infrastructure::DevMachine;
+use windlass_controllers::bootstrap::KubeadmConfigs;
 use windlass_controllers::cluster_resource_set::ClusterResourceSets;
 use windlass_controllers::external::Externals;
 use windlass_controllers::in_place::InPlaceExtensions;
@@ -61,8 +62,10 @@ impl World {
         self.provider.register(&manager);
         let access = self.workloads_of(&self.provider);
         let nodes = WorkloadNodes::new(access.clone(), self.clock().clone());
+        let externals = Externals::new();
         ClusterResourceSets::register(&manager, access.clone());
-        Machines::register(&manager, Parts { externals: Externals::new(), access, nodes, in_place });
+        KubeadmConfigs::register(&manager, externals.clone(), access.clone());
+        Machines::register(&manager, Parts { externals, access, nodes, in_place });
         self.running = Some(manager.start());
     }
 
@@ -164,7 +167,8 @@ impl World {
         let reference =
             json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "DevCluster", "name": "c1"});
         self.create_dynamic(json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
-            "metadata": {"name": "c1"}, "spec": {"infrastructureRef": reference}}))
+            "metadata": {"name": "c1"}, "spec": {"infrastructureRef": reference,
+                "controlPlaneEndpoint": {"host": WorkloadClusters::host("default", "c1"), "port": 6443}}}))
             .await;
         self.cluster_status(json!({"initialization": {"infrastructureProvisioned": true}})).await;
         self.kubeconfig(&format!("https://{}:6443", WorkloadClusters::host("default", "c1"))).await;

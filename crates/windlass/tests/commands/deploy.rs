@@ -191,6 +191,7 @@ fn where_cluster_api_is_installed_its_crds_are_left_alone() {
         (
             "instead",
             &[
+                "--controllers=*,-kubeadmconfig",
                 "--hold-lease=capi-system/controller-leader-election-capi",
                 "--hold-lease=capi-kubeadm-control-plane-system/kubeadm-control-plane-manager-leader-election-capi",
             ],
