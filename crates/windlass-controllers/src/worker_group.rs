@@ -77,6 +77,14 @@ impl WorkerError {
         }
     }
 
+    /// When to try again, where the failure says so.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::InPlace(error) => error.retry_after(),
+            _ => None,
+        }
+    }
+
     pub(crate) fn read(what: impl ToString, error: &kube::Error) -> Self {
         Self::Read { what: what.to_string(), why: describe_error(error) }
     }

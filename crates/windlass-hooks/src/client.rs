@@ -9,7 +9,7 @@ use tracing::Instrument;
 use windlass_api::hooks::{FailurePolicy, Hook, HookRequest, HookType};
 
 use crate::answer::{Answer, Answers, HandlerAnswer};
-use crate::cache::{Pace, Question};
+use crate::cache::{Pace, Question, Waiting};
 use crate::cached_calls::ResponseCaches;
 use crate::call::{Caller, Target};
 use crate::discovery::DEFAULT_TIMEOUT;
@@ -112,10 +112,7 @@ impl HookClient {
             Ok(answers) => answers,
             Err(error) => return Err(self.0.pace.failed(question, handlers, error)),
         };
-        match answers.wait() {
-            Some(wait) => self.0.pace.waits(question, handlers, wait),
-            None => self.0.pace.passed(question),
-        }
+        self.0.pace.answered(question, handlers, answers.wait());
         Ok(answers)
     }
 
@@ -140,19 +137,38 @@ impl HookClient {
         }
     }
 
-    /// As [`call`](Self::call), but after a failure not before the time of the next try. The same request to the same
-    /// handler is the same question, so this is for requests that hold nothing that changes by itself: no status.
+    /// As [`call`](Self::call), at a pace, for a hook whose handler may ask to wait: while the wait is not over, the handler
+    /// is not called and the rest of the wait is the answer; and after a failure, it is not called before the time of the
+    /// next try. Nothing is that the handler is done. The same request to the same handler is the same question, so this
+    /// is for requests that hold nothing that changes by itself: no status.
     ///
     /// # Errors
     ///
-    /// As [`call`](Self::call), with the time of the next try ([`CallError::retry`]).
-    pub async fn call_at_pace<H: HookType>(
+    /// As [`call`](Self::call), with the time of the next try ([`CallError::retry`]); also if the handler was not reached and
+    /// its failure policy says not to mind, because a handler that was not reached has done nothing.
+    pub async fn wait_at_pace<H: HookType>(
         &self,
         handler: &Registration,
         request: H::Request,
-    ) -> Result<Answer<H::Response>, CallError> {
+    ) -> Result<Option<Waiting>, CallError> {
         let question = Question::of_content::<H>(handler.name.as_str(), &request);
-        self.at_pace(&question, self.call::<H>(handler, request)).await
+        let handlers = self.0.registry.handler_set(H::HOOK);
+        if let Some(waiting) = self.0.pace.early(&question, &handlers)? {
+            return Ok(Some(waiting));
+        }
+        let answer = self.call::<H>(handler, request).await.and_then(|answer| match answer {
+            Answer::Given(response) => Ok(response),
+            Answer::Ignored(failure) => {
+                Err(CallError::Failed { hook: H::HOOK, handler: handler.name.clone(), failure })
+            }
+        });
+        let answer = match answer {
+            Ok(response) => HandlerAnswer::of(handler.name.clone(), &Answer::Given(response)),
+            Err(error) => return Err(self.0.pace.failed(&question, handlers, error)),
+        };
+        let wait = Answers::<H::Response>::collect(vec![answer]).wait();
+        self.0.pace.answered(&question, handlers, wait.clone());
+        Ok(wait)
     }
 
     /// Calls one handler by its full name.

@@ -51,6 +51,8 @@ struct Inner {
     /// None covers everything.
     covers: Option<Vec<Covered>>,
     takes: Duration,
+    /// How long it asks to wait while an update runs; none is as long as the update still takes, a minute at most.
+    retry: Option<u32>,
     failing: Option<String>,
     silent: Vec<Hook>,
     ignorable: bool,
@@ -61,7 +63,7 @@ struct Inner {
     begun: BTreeMap<String, Instant>,
     done: BTreeMap<String, u32>,
     calls: Vec<UpdateCall>,
-    asked: u32,
+    asked: Vec<Instant>,
 }
 
 impl SimulatedUpdater {
@@ -95,6 +97,13 @@ impl SimulatedUpdater {
     /// An update takes so long from now on.
     pub fn take(&self, duration: Duration) {
         lock(&self.inner).takes = duration;
+    }
+
+    /// Asks to wait so many seconds while an update runs, whatever it takes.
+    #[must_use]
+    pub fn asking_to_wait(self, seconds: u32) -> Self {
+        lock(&self.inner).retry = Some(seconds);
+        self
     }
 
     /// Says that its updates do not affect availability.
@@ -134,8 +143,13 @@ impl SimulatedUpdater {
     }
 
     /// How often it was asked what it can do.
-    pub fn asked(&self) -> u32 {
-        lock(&self.inner).asked
+    pub fn asked(&self) -> usize {
+        lock(&self.inner).asked.len()
+    }
+
+    /// When it was asked what it can do.
+    pub fn asked_at(&self) -> Vec<Instant> {
+        lock(&self.inner).asked.clone()
     }
 
     /// What it was asked to update, in order.
@@ -169,7 +183,7 @@ impl Inner {
         match hook {
             Hook::Discovery => Some(self.discovery()),
             Hook::CanUpdateMachine | Hook::CanUpdateMachineSet => {
-                self.asked += 1;
+                self.asked.push(Instant::now());
                 (!is_silent).then(|| self.claims(hook, &body))
             }
             Hook::UpdateMachine if is_silent => None,
@@ -260,7 +274,7 @@ impl Inner {
             return json!({"status": "Success", "retryAfterSeconds": 0});
         }
         // Asks to come back now and then, as one would that reports its progress.
-        let retry = left.as_secs_f64().ceil().clamp(1.0, 60.0);
-        json!({"status": "Success", "message": "installing", "retryAfterSeconds": retry as u32})
+        let retry = self.retry.unwrap_or(left.as_secs_f64().ceil().clamp(1.0, 60.0) as u32);
+        json!({"status": "Success", "message": "installing", "retryAfterSeconds": retry})
     }
 }

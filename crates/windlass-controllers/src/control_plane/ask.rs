@@ -52,12 +52,13 @@ impl ControlPlaneReconciler {
         let mut decision = decide(observed, now);
         let mut answers: Vec<(String, InPlaceAnswer)> = Vec::new();
         let mut update = Update::default();
+        let mut again = None;
         for _ in 0..machines.len() {
             let Step::Act(Action::AskInPlace { machine: name }) = &decision.step else { break };
             let name = name.clone();
             let machine = machines.iter().find(|machine| machine.name_any() == name);
             let Some(machine) = machine else { break };
-            let answer = self.ask(scope, machine).await?;
+            let answer = self.ask(scope, machine, &mut again).await?;
             if let Ok(verdict) = &answer {
                 let effect = observed.strategy.effect(verdict);
                 update = Update { extensions: verdict.extensions(), effect };
@@ -78,7 +79,7 @@ impl ControlPlaneReconciler {
             let unasked = |name: &String| !asked.contains(&subject(name));
             for name in outdated.map(|machine| machine.name.clone()).filter(unasked) {
                 if let Some(machine) = machines.iter().find(|machine| machine.name_any() == name) {
-                    let answer = self.ask(scope, machine).await?;
+                    let answer = self.ask(scope, machine, &mut again).await?;
                     note(&mut answers, &name, &answer);
                 }
             }
@@ -89,11 +90,17 @@ impl ControlPlaneReconciler {
             None if over => Said::Nothing,
             None => Said::AsBefore,
         };
-        Ok(Decided { decision, said, external_update: external.said, again: external.again, update })
+        let again = external.again.into_iter().chain(again).min();
+        Ok(Decided { decision, said, external_update: external.said, again, update })
     }
 
-    /// Asks about one Machine.
-    async fn ask(&self, scope: &Scope<'_>, machine: &Machine) -> Result<InPlaceAnswer, ControlPlaneError> {
+    /// Asks about one Machine. `again` becomes the time when an extension that failed is asked again.
+    async fn ask(
+        &self,
+        scope: &Scope<'_>,
+        machine: &Machine,
+        again: &mut Option<Timestamp>,
+    ) -> Result<InPlaceAnswer, ControlPlaneError> {
         let namespace = scope.namespace();
         let extensions = match self.in_place.that_can_update(Level::Machine, &namespace).await {
             Ok(extensions) if extensions.is_empty() => return Ok(Err(WhyNotInPlace::NoExtension)),
@@ -105,7 +112,11 @@ impl ControlPlaneReconciler {
             Err(why) => return Ok(Err(WhyNotInPlace::Impossible(why))),
         };
         let asked = extensions.ask(current, desired).await;
-        Ok(asked.unwrap_or_else(|error| Err(WhyNotInPlace::NoAnswer(error.to_string()))))
+        Ok(asked.unwrap_or_else(|error| {
+            let retry = error.retry_after().and_then(|left| scope.context.now().checked_add(left).ok());
+            *again = again.iter().copied().chain(retry).min();
+            Err(WhyNotInPlace::NoAnswer(error.to_string()))
+        }))
     }
 
     /// The two states of a Machine as extensions get to see them, or why it cannot get to the second.

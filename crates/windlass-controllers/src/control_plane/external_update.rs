@@ -54,8 +54,8 @@ impl ControlPlaneReconciler {
             Ok(updaters) => updaters,
             Err(error) => {
                 observed.external_update = ExternalUpdate::NoAnswer(error.to_string());
-                let said =
-                    finding(&observed.external_update, &BTreeSet::new()).map_or(Said::AsBefore, Said::Now);
+                let said = finding(&observed.external_update, &BTreeSet::new(), None)
+                    .map_or(Said::AsBefore, Said::Now);
                 return Ok(ExternalUpdaters { record, said, ..ExternalUpdaters::default() });
             }
         };
@@ -137,7 +137,7 @@ impl ExternalUpdaters {
         };
         let asked =
             reconciler.in_place.ask_external_updaters(scope.context, &scope.namespace(), update).await?;
-        self.said = finding(&asked.outcome, &names).map_or(Said::Nothing, Said::Now);
+        self.said = asked.said;
         self.again = asked.again;
         observed.external_update = asked.outcome;
         Ok(())

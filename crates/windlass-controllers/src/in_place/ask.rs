@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_api::hooks::{
     CanUpdateMachine, CanUpdateMachineRequest, CanUpdateMachineSet, CanUpdateMachineSetRequest, Hook,
+    HookType,
 };
 use windlass_engine::in_place::{
     ClaimError, Claims, Composition, InPlaceAnswer, Level, Objects, Verdict, WhyNotInPlace, WhyUnusable,
 };
-use windlass_hooks::{Answer, CallError, HookClient, Registration};
+use windlass_hooks::cache::Question;
+use windlass_hooks::{Answer, CallError, CallFailure, HookClient, Registration};
 use windlass_runtime::elsewhere;
 
 use super::InPlaceExtensions;
@@ -31,9 +33,19 @@ pub enum InPlaceError {
     /// An extension could not be asked, or failed.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// An answer cannot be used.
+    /// An extension cannot be asked to do what it is asked about.
     #[error(transparent)]
     Claim(#[from] ClaimError),
+}
+
+impl InPlaceError {
+    /// When the extension is asked again, if at a known time.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Call(error) => error.retry().map(|retry| retry.left),
+            Self::Claim(_) => None,
+        }
+    }
 }
 
 /// The extensions that are asked about machines of a namespace, in the order of their full names.
@@ -100,10 +112,7 @@ impl CanUpdate<'_> {
                 let why = WhyUnusable::NoUpdateHandler;
                 return Err(ClaimError { handler: handler.name.clone(), why }.into());
             }
-            match call(hooks, handler, &composition).await? {
-                Answer::Given(claims) => composition.take(&handler.name, &claims)?,
-                Answer::Ignored(_) => composition.pass_over(&handler.name),
-            }
+            composition = call(hooks, handler, composition).await?;
         }
         let verdict = composition.verdict();
         // What an extension might have said that was not reached is not remembered.
@@ -153,25 +162,51 @@ fn hook(level: Level) -> Hook {
     }
 }
 
+/// What is covered after one more extension has answered. An answer that cannot be used is a failure of its handler, and
+/// asked for again as late as one.
 async fn call(
     hooks: &HookClient,
     handler: &Registration,
-    composition: &Composition,
-) -> Result<Answer<Claims>, CallError> {
+    composition: Composition,
+) -> Result<Composition, CallError> {
     let (current, desired) = (composition.current().clone(), composition.desired().clone());
-    Ok(match composition.level() {
+    match composition.level() {
         Level::Machine => {
             let (current, desired) = (current.into(), desired.into());
             let request = CanUpdateMachineRequest { current, desired, ..CanUpdateMachineRequest::default() };
-            elsewhere(hooks.call_at_pace::<CanUpdateMachine>(handler, request)).await?.map(Claims::from)
+            ask_one::<CanUpdateMachine>(hooks, handler, request, composition).await
         }
         Level::MachineSet => {
             let (current, desired) = (current.into(), desired.into());
             let request =
                 CanUpdateMachineSetRequest { current, desired, ..CanUpdateMachineSetRequest::default() };
-            elsewhere(hooks.call_at_pace::<CanUpdateMachineSet>(handler, request)).await?.map(Claims::from)
+            ask_one::<CanUpdateMachineSet>(hooks, handler, request, composition).await
         }
-    })
+    }
+}
+
+async fn ask_one<H: HookType>(
+    hooks: &HookClient,
+    handler: &Registration,
+    request: H::Request,
+    mut composition: Composition,
+) -> Result<Composition, CallError>
+where
+    Claims: From<H::Response>,
+{
+    let question = Question::of_content::<H>(handler.name.as_str(), &request);
+    let ask = async {
+        match hooks.call::<H>(handler, request).await?.map(Claims::from) {
+            Answer::Given(claims) => composition.take(&handler.name, &claims).map_err(|error| {
+                let (what, reason) = ("a patch or requirement", error.why.to_string());
+                let failure = CallFailure::Unusable { what, reason };
+                CallError::Failed { hook: H::HOOK, handler: handler.name.clone(), failure }
+            })?,
+            Answer::Ignored(_) => composition.pass_over(&handler.name),
+        }
+        Ok(composition)
+    };
+    elsewhere(hooks.at_pace(&question, ask)).await
 }
 
 /// Where a handler is and with which settings.

@@ -4,6 +4,7 @@
 //! what they say is written on the owner of the machines before anything is done about it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -16,11 +17,12 @@ use windlass_api::names::{
 };
 use windlass_engine::external_update::{
     Answer, ExternalUpdate, ExternalUpdater, Observed, Record, Step, UNREACHED_AGAIN, after, decide, digest,
-    fingerprint,
+    finding, fingerprint,
 };
+use windlass_engine::in_place::Said;
 use windlass_engine::machine_set::annotation;
 use windlass_hooks::Answer as Called;
-use windlass_hooks::cache::Question;
+use windlass_hooks::cache::{LONGEST_WAIT, Question};
 use windlass_runtime::{Context, EventType, Kind, ObjectKey, WriteError, elsewhere};
 
 use super::ask::registration;
@@ -49,6 +51,21 @@ pub(crate) struct Asked {
     pub(crate) outcome: ExternalUpdate,
     /// When to reconcile again, if nothing happens before.
     pub(crate) again: Option<Timestamp>,
+    /// What there is to say.
+    pub(crate) said: Said,
+}
+
+impl Asked {
+    /// What an external updater has said, which counts until it is asked again.
+    fn answered(outcome: ExternalUpdate, machines: &BTreeSet<String>, again: Option<Timestamp>) -> Self {
+        let said = finding(&outcome, machines, again).map_or(Said::Nothing, Said::Now);
+        Self { outcome, again, said }
+    }
+
+    /// One could not be asked. The error says when it is tried again.
+    fn unanswered(outcome: ExternalUpdate, machines: &BTreeSet<String>, again: Option<Timestamp>) -> Self {
+        Self { again, ..Self::answered(outcome, machines, None) }
+    }
 }
 
 impl InPlaceExtensions {
@@ -91,10 +108,10 @@ impl InPlaceExtensions {
                 Step::Watch { acceptance, again } => {
                     let outcome =
                         ExternalUpdate::Accepted { handler: acceptance.by, reason: acceptance.reason };
-                    return Ok(Asked { outcome, again });
+                    return Ok(Asked::answered(outcome, machines, again));
                 }
                 Step::Refused { refusals, again } => {
-                    return Ok(Asked { outcome: ExternalUpdate::Refused(refusals), again });
+                    return Ok(Asked::answered(ExternalUpdate::Refused(refusals), machines, again));
                 }
                 Step::Ask(asked) => asked,
             };
@@ -110,7 +127,9 @@ impl InPlaceExtensions {
                         },
                         None => ExternalUpdate::NoAnswer(error.to_string()),
                     };
-                    return Ok(Asked { outcome, again: now.checked_add(UNREACHED_AGAIN).ok() });
+                    let again = error.retry_after().and_then(|left| now.checked_add(left).ok());
+                    let again = again.or_else(|| now.checked_add(UNREACHED_AGAIN).ok());
+                    return Ok(Asked::unanswered(outcome, machines, again));
                 }
             };
             let said = after(&observed, &asked, answer);
@@ -135,8 +154,9 @@ impl InPlaceExtensions {
         Ok(match elsewhere(hooks.at_pace(&question, call)).await? {
             Called::Ignored(_) => Answer::NotReached,
             Called::Given(response) if response.accepted => {
-                let seconds = i64::from(response.retry_after_seconds);
-                let retry_after = (seconds > 0).then(|| SignedDuration::from_secs(seconds));
+                let seconds = u64::try_from(response.retry_after_seconds).unwrap_or_default();
+                let retry_after = Duration::from_secs(seconds).min(LONGEST_WAIT);
+                let retry_after = SignedDuration::try_from(retry_after).ok().filter(|_| seconds > 0);
                 Answer::Accepted { reason: response.reason, retry_after }
             }
             Called::Given(response) => Answer::Refused { reason: response.reason },

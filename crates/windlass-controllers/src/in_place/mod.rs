@@ -20,6 +20,7 @@ use windlass_api::Object;
 use windlass_api::object::ObjectError;
 use windlass_api::runtime::ExtensionConfig;
 use windlass_engine::in_place::Verdict;
+use windlass_engine::waiting::Retry;
 use windlass_hooks::HookClient;
 use windlass_runtime::Cache;
 
@@ -74,6 +75,11 @@ impl InPlaceExtensions {
     fn known(&self) -> MutexGuard<'_, BTreeMap<String, (Instant, Verdict)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// When a hook is called again, as decisions have it.
+pub(crate) const fn of_engine(retry: windlass_hooks::cache::Retry) -> Retry {
+    Retry { left: retry.left, interval: retry.interval }
 }
 
 /// An object as extensions get to see it.

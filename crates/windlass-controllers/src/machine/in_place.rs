@@ -1,9 +1,8 @@
 //! Updates a Machine in place: asks the extensions until they are done, then removes the marks.
 
 use std::collections::BTreeMap;
-use std::sync::{MutexGuard, PoisonError};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 use windlass_api::cluster::Machine;
@@ -42,13 +41,8 @@ impl Machines {
         machine: &Machine,
         seen: &mut Seen,
     ) -> Result<(), MachineError> {
-        let key = ObjectKey::of(machine);
-        let marks = seen.observed(machine).marks();
-        match decide(&marks) {
-            InPlace::Nothing => {
-                self.forget_retry(&key);
-                Ok(())
-            }
+        match decide(&seen.observed(machine).marks()) {
+            InPlace::Nothing => Ok(()),
             InPlace::Wait(wait) => {
                 seen.updating = Some(Updating::waiting(wait.to_string()));
                 Ok(())
@@ -107,13 +101,6 @@ impl Machines {
         if !self.prepare(context, machine, seen).await? {
             return Ok(());
         }
-        if let Some((at, message)) = self.retries().get(&key).cloned()
-            && now < at
-        {
-            seen.update_no_later_than(at);
-            seen.updating = Some(Updating::InProgress { message, again: Some(at) });
-            return Ok(());
-        }
         let Some(infrastructure) = &seen.infrastructure.external else {
             let message = format!("waiting for {} to exist", machine.spec.infrastructure_ref);
             seen.updating = Some(Updating::InProgress { message, again: None });
@@ -126,29 +113,20 @@ impl Machines {
             bootstrap_config: bootstrap.map(|external| view(external.object.as_ref())).transpose()?,
         };
         let left = extensions_left(machine);
-        let extension = left.first().cloned();
-        let said = |message: String| match &extension {
-            Some(extension) if left.len() > 1 && !message.is_empty() => format!("{extension}: {message}"),
-            _ => message,
-        };
-        let answer = self.in_place.update_machine(&key.namespace, extension.as_deref(), desired).await;
+        let extension = left.first().map(String::as_str);
+        let answer = self.in_place.update_machine(&key.namespace, extension, desired, now).await;
         match Updating::after(answer, now) {
             Updating::Done if left.len() > 1 => {
                 let rest = left[1..].join(",");
                 let patch = json!({"metadata": {"annotations": {IN_PLACE_EXTENSIONS_ANNOTATION: rest}}});
                 context.writer::<Machine>().patch_unconditionally(&key, patch).await?;
-                self.forget_retry(&key);
                 seen.updating = Some(Updating::waiting(format!("{} is next", left[1])));
                 Ok(())
             }
             Updating::Done => self.complete(context, machine, seen).await,
             Updating::Failed(failure) => failed(seen, failure),
             Updating::InProgress { message, again } => {
-                let message = said(message);
-                if let Some(at) = again {
-                    self.retries().insert(key, (at, message.clone()));
-                    seen.update_no_later_than(at);
-                }
+                again.into_iter().for_each(|at| seen.update_no_later_than(at));
                 seen.updating = Some(Updating::InProgress { message, again });
                 Ok(())
             }
@@ -274,7 +252,6 @@ impl Machines {
             patch["metadata"]["annotations"][key] = Value::Null;
         }
         machines.patch_unconditionally(&key, patch).await?;
-        self.forget_retry(&key);
         context.event(
             machine,
             EventType::Normal,
@@ -285,20 +262,18 @@ impl Machines {
         seen.updating = Some(Updating::Done);
         Ok(())
     }
-
-    pub(super) fn forget_retry(&self, key: &ObjectKey) {
-        self.retries().remove(key);
-    }
-
-    fn retries(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, (Timestamp, String)>> {
-        self.retries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-/// Notes why the update does not go on. It is tried again, with growing pauses.
+/// Notes why the update does not go on. It is tried again, with growing pauses: those of the hook, if it is one that failed.
 fn failed(seen: &mut Seen, failure: InPlaceFailure) -> Result<(), MachineError> {
     seen.updating = Some(Updating::Failed(failure.clone()));
-    Err(MachineError::Update(failure))
+    match failure.again() {
+        Some(at) => {
+            seen.update_no_later_than(at);
+            Ok(())
+        }
+        None => Err(MachineError::Update(failure)),
+    }
 }
 
 /// The extensions that are not done yet, in their order; none if the Machine does not say which cover the change.

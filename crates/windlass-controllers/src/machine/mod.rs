@@ -11,24 +11,26 @@ mod ownership;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
 use serde_json::json;
 use windlass_api::cluster::{
     Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachineDrainRule, MachineSet,
 };
+use windlass_api::hooks::Hook;
 use windlass_api::names::{CLUSTER_NAME_LABEL, MACHINE_DEPLOYMENT_NAME_LABEL};
 use windlass_api::object::ObjectError;
 use windlass_engine::machine::node::MACHINE_ANNOTATION;
 use windlass_engine::machine::{Decision, decide, paused_status};
 use windlass_engine::pause::Pause;
+use windlass_engine::pending_hooks::PendingHooks;
 use windlass_engine::waiting::Wait;
 use windlass_runtime::{
     Cache, Context, EventType, GroupKind, Lookup, Manager, ObjectKey, Outcome, Reconciler, Trigger,
     WriteError,
 };
 
+use crate::extension_config::is_another;
 use crate::external::{ExternalError, Externals};
 use crate::in_place::InPlaceExtensions;
 use crate::references::part_names;
@@ -52,8 +54,6 @@ pub struct Machines {
     access: Arc<dyn WorkloadAccess>,
     nodes: WorkloadNodes,
     in_place: InPlaceExtensions,
-    /// When the hook of a Machine wants to be asked again, and what it said. Only keeps us from asking too often.
-    retries: Mutex<BTreeMap<ObjectKey, (Timestamp, String)>>,
     /// What Machines wait on, by their UIDs: short waits are written nowhere.
     waits: Mutex<BTreeMap<ObjectKey, (Option<String>, Wait)>>,
 }
@@ -100,9 +100,15 @@ impl Machines {
         on_nodes(&parts.nodes, &machines, &trigger);
         let (of_cluster, of_deployment) = (machines.clone(), machines.clone());
         let by_reference = machines.lookup(part_names);
-        manager
-            .controller("machine", &machines)
-            .concurrency(50)
+        let mut registered = manager.controller("machine", &machines).concurrency(50);
+        if let Some(configs) = parts.in_place.configs() {
+            // An extension that was changed is asked at once how far its updates are.
+            let of_extensions = machines.clone();
+            registered = registered.watches_changes(&configs, move |before, after| {
+                if is_another(before, after) { updating(&of_extensions) } else { Vec::new() }
+            });
+        }
+        registered
             .watches_changes(&clusters, move |before, after| concerned_by_cluster(&of_cluster, before, after))
             .watches_changes(&deployments, move |before, after| {
                 concerned_by_deployment(&of_deployment, before, after)
@@ -119,7 +125,6 @@ impl Machines {
                 access: parts.access,
                 nodes: parts.nodes,
                 in_place: parts.in_place,
-                retries: Mutex::default(),
                 waits: Mutex::default(),
             });
     }
@@ -130,7 +135,6 @@ impl Reconciler for Machines {
 
     async fn reconcile(&self, key: &ObjectKey, context: &Context) -> Result<Outcome, MachineError> {
         let Some(machine) = self.machines.get(key) else {
-            self.forget_retry(key);
             self.waits().remove(key);
             return Ok(Outcome::done());
         };
@@ -263,6 +267,14 @@ impl Machines {
 }
 
 /// The Machines of a Cluster, when something changed in it that they look at.
+/// The Machines that extensions update.
+fn updating(machines: &Cache<Machine>) -> Vec<ObjectKey> {
+    let machines = machines.list().into_iter();
+    let updating =
+        machines.filter(|machine| PendingHooks::of(&machine.metadata).contains(Hook::UpdateMachine));
+    updating.map(|machine| ObjectKey::of(machine.as_ref())).collect()
+}
+
 fn concerned_by_cluster(
     machines: &Cache<Machine>,
     before: Option<&Cluster>,

@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 use windlass_api::Object;
 use windlass_api::cluster::{Machine, MachineDeployment, MachineSet};
 use windlass_api::hooks::{ExternalUpdateRequest, MachineObjects, UpdateOwner};
-use windlass_engine::external_update::{
-    ExternalUpdate, ExternalUpdater, Part, Record, Refusal, finding, has_reached,
-};
+use windlass_engine::external_update::{ExternalUpdate, ExternalUpdater, Part, Record, Refusal, has_reached};
 use windlass_engine::in_place::{Said, WhyNotInPlace};
 use windlass_engine::rollout::{InPlaceAnswers, Observed, Strategy, left_to_external_updaters};
 use windlass_runtime::ObjectKey;
@@ -139,8 +137,7 @@ impl Deployments {
             fallback,
         };
         let asked = self.in_place.ask_external_updaters(scope.context, &namespace, update).await?;
-        let said = finding(&asked.outcome, &names).map_or(Said::Nothing, Said::Now);
-        let mut answer = ExternalAnswer { said, again: asked.again, ..ExternalAnswer::default() };
+        let mut answer = ExternalAnswer { said: asked.said, again: asked.again, ..ExternalAnswer::default() };
         match asked.outcome {
             ExternalUpdate::Accepted { .. } => take(answers),
             // Extensions come first again: they were not asked while an external updater had accepted.

@@ -315,7 +315,8 @@ impl Deployments {
         });
         status::write::<_, _, WorkerError>(&context.writer(), deployment, &deployment.status, &after).await?;
         if let Some(error) = error {
-            return Err(error);
+            // A hook that failed has a pace of its own.
+            return error.retry_after().map(Outcome::after).ok_or(error);
         }
         if !found.wrote && found.new.is_some() {
             let old = set_refs.iter().filter(|set| set.metadata.name != found.new);

@@ -19,12 +19,13 @@ use windlass_api::object::{Object, ObjectError};
 use windlass_engine::topology::{
     Decision, HookAnswer, HookAnswers, HookCall, Next, Observed, Plan, PlanQuery, PlanSource, decide,
 };
-use windlass_engine::waiting::Retry;
 use windlass_hooks::cache::{ObjectIdentity, Question};
 use windlass_hooks::{GivenPlan, HookClient, PlanAge};
 use windlass_plan::Source;
 use windlass_runtime::{Incomplete, elsewhere, name_of, namespace_of, uid_of};
 use windlass_version::Version;
+
+use crate::in_place::of_engine;
 
 /// Calls hooks about one Cluster.
 pub(super) struct ClusterHooks<'a> {
@@ -47,7 +48,7 @@ impl<'a> ClusterHooks<'a> {
     }
 
     fn sent(&self) -> Result<&Object, String> {
-        let sent = self.sent.get_or_init(|| Object::from_typed(self.cluster).map(Object::for_hook_request));
+        let sent = self.sent.get_or_init(|| Object::from_typed(self.cluster).map(sent));
         sent.as_ref().map_err(|error| format!("the Cluster cannot be sent to extensions: {error}"))
     }
 
@@ -197,6 +198,14 @@ impl<'a> ClusterHooks<'a> {
     }
 }
 
+/// A Cluster as extensions get to see it: with a status also before anything has one, so that none has to reckon with a
+/// request without.
+fn sent(cluster: Object) -> Object {
+    let mut cluster = cluster.for_hook_request();
+    cluster.as_map_mut().entry("status").or_insert_with(|| json!({}));
+    cluster
+}
+
 /// A decision, and when to decide again because there is no plan.
 pub(super) struct Decided {
     pub(super) decision: Decision,
@@ -225,10 +234,6 @@ fn given(response: &GenerateUpgradePlanResponse) -> Source {
     let versions =
         |steps: &[UpgradeStep]| -> Vec<String> { steps.iter().map(|step| step.version.clone()).collect() };
     Source::given(versions(&response.control_plane_upgrades), versions(&response.workers_upgrades))
-}
-
-const fn of_engine(retry: windlass_hooks::cache::Retry) -> Retry {
-    Retry { left: retry.left, interval: retry.interval }
 }
 
 /// What a user has written into a Cluster: the generation counts edits of the spec, and annotations are compared.

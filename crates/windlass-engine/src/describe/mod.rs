@@ -70,6 +70,9 @@ pub struct ClusterDescription {
     pub topology_reconciled: bool,
     /// Hooks that are still to be called.
     pub pending_hooks: Vec<String>,
+    /// What the topology controller has to say although everything is up to date.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// What it waits on, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_on: Option<WaitingDescription>,
@@ -93,9 +96,17 @@ impl ClusterDescription {
             updates: updates::of(objects),
             topology_reconciled: is_reconciled(cluster),
             pending_hooks: pending.split(',').filter(|hook| !hook.is_empty()).map(str::to_owned).collect(),
+            notes: notes(cluster),
             waiting_on: WaitingDescription::of(objects),
         }
     }
+}
+
+/// The message of a topology that is up to date. While it is not, the message is the evidence of what is waited on.
+fn notes(cluster: &Cluster) -> Vec<String> {
+    let told = condition::find(&cluster.status.conditions, TOPOLOGY_RECONCILED);
+    let lines = told.filter(|told| told.status == "True").into_iter().flat_map(|told| told.message.lines());
+    lines.map(str::to_owned).collect()
 }
 
 impl ClusterDescription {

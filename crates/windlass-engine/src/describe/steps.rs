@@ -216,8 +216,10 @@ struct Counted {
 }
 
 impl Counted {
+    /// A machine without a Node was given a version, and has none yet.
     fn of(machines: &[&Machine], version: &str, desired: Option<i32>) -> Self {
-        let done = machines.iter().filter(|machine| version_of(machine) == version).count();
+        let has = |machine: &&&Machine| machine.status.node_info.is_some() && version_of(machine) == version;
+        let done = machines.iter().filter(has).count();
         Self::new(done, machines.len(), desired)
     }
 

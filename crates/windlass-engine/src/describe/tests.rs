@@ -25,7 +25,7 @@ fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
 fn machine(name: &str, labels: &Value, version: &str, ready: &str) -> Machine {
     read(
         json!({"metadata": {"name": name, "labels": labels}, "spec": {"clusterName": "c1", "version": version},
-        "status": {"conditions": [condition("Ready", ready, "R", if ready == "True" { "" } else { "* no Node" })]}}),
+        "status": {"nodeInfo": {"kubeletVersion": version}, "conditions": [condition("Ready", ready, "R", if ready == "True" { "" } else { "* no Node" })]}}),
     )
 }
 
@@ -132,6 +132,38 @@ fn a_running_step_counts_in_the_machines_that_are_wanted() {
     let upgrade = described(&world).upgrade.unwrap();
     let web = upgrade.steps.iter().find(|step| step.machines_done.is_some()).unwrap();
     assert_eq!((web.machines_done, web.machines), (Some(1), Some(2)), "{web:?}");
+}
+
+#[test]
+fn a_machine_counts_when_its_node_is_there() {
+    let mut world = world(ROLLING);
+    let count = |world: &World| {
+        let upgrade = described(world).upgrade.unwrap();
+        let web = upgrade.steps.into_iter().find(|step| step.part == "MachineDeployment web").unwrap();
+        (web.state, web.machines_done)
+    };
+    assert_eq!(count(&world), (StepState::Running, Some(1)));
+    world.machines[1].status.node_info = None;
+    assert_eq!(count(&world), (StepState::Running, Some(0)));
+    world.machines.remove(2);
+    assert_eq!(count(&world), (StepState::Running, Some(0)), "nor when it is the only one");
+}
+
+#[test]
+fn pins_that_have_no_effect_are_not_shown_as_pins() {
+    let pinned = |message: &str| {
+        let mut world = world(ROLLING);
+        let topology = world.cluster.spec.topology.as_mut().unwrap();
+        topology.workers.machine_deployments =
+            vec![read(json!({"class": "default", "name": "web", "version": "v1.32.0"}))];
+        let told = condition("TopologyReconciled", "True", "ReconcileSucceeded", message);
+        world.cluster.status.conditions = vec![read(told)];
+        let described = described(&world);
+        (described.tree.objects[2].objects[0].pinned.clone(), described.notes)
+    };
+    assert_eq!(pinned(""), (Some("v1.32.0".to_owned()), Vec::new()));
+    let said = "Pins have no effect, because feature gate X is off: MachineDeployment web v1.32.0";
+    assert_eq!(pinned(said), (None, vec![said.to_owned()]));
 }
 
 #[test]

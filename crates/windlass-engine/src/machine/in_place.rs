@@ -85,10 +85,22 @@ pub enum InPlaceFailure {
     Hook {
         /// What it said.
         message: String,
+        /// When it is called again, if at a known time.
+        again: Option<Timestamp>,
     },
     /// How long the update may take cannot be read.
     #[error(transparent)]
     Deadline(#[from] DeadlineError),
+}
+
+impl InPlaceFailure {
+    /// When it is tried again, if at a known time.
+    pub const fn again(&self) -> Option<Timestamp> {
+        match self {
+            Self::Hook { again, .. } => *again,
+            Self::InfrastructureMissing | Self::NoHandler | Self::Deadline(_) => None,
+        }
+    }
 }
 
 /// Decides from the marks alone, before the hook is asked.
@@ -214,11 +226,14 @@ impl fmt::Display for InPlaceWait {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use jiff::Timestamp;
-    use windlass_api::hooks::{HookResponse, RetryResponse, UpdateMachineResponse};
+    use windlass_api::hooks::Hook;
 
     use super::*;
     use crate::machine::Updating;
+    use crate::waiting::{HeldByHook, Retry};
 
     const READY: Marks = Marks {
         machine: true,
@@ -262,14 +277,30 @@ mod tests {
     fn only_success_without_a_retry_time_is_done() {
         let now = Timestamp::from_second(100).unwrap();
         let after = |answer| Updating::after(answer, now);
-        assert_eq!(after(Ok(UpdateMachineResponse::success())), Updating::Done);
+        assert_eq!(after(Ok(None)), Updating::Done);
         let again = Some(Timestamp::from_second(105).unwrap());
+        let retry = Retry { left: Duration::from_secs(5), interval: Duration::from_secs(30) };
+        let held = HeldByHook {
+            hook: Hook::UpdateMachine,
+            from: None,
+            to: None,
+            handlers: vec!["update.e".to_owned()],
+            message: "rebooting".to_owned(),
+            retry,
+            asked_seconds: 30,
+        };
         assert_eq!(
-            after(Ok(UpdateMachineResponse::blocking("rebooting", 5))),
-            Updating::InProgress { message: "rebooting".to_owned(), again }
+            after(Ok(Some(held))),
+            Updating::InProgress {
+                message: "UpdateMachine (update.e): rebooting; asked again after 30s".to_owned(),
+                again
+            }
         );
-        for failure in [InPlaceFailure::NoHandler, InPlaceFailure::Hook { message: "no disk".to_owned() }] {
-            assert_eq!(after(Err(failure.clone())), Updating::Failed(failure));
+        let hook = |again| InPlaceFailure::Hook { message: "no disk".to_owned(), again };
+        for failure in [InPlaceFailure::NoHandler, hook(None), hook(again)] {
+            let known = failure.again();
+            assert_eq!(after(Err(failure.clone())), Updating::Failed(failure.clone()));
+            assert_eq!(known, if failure == hook(again) { again } else { None });
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What is known about a Machine when it is decided upon.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
 use kube_core::ResourceExt;
 use windlass_api::cluster::Machine;
-use windlass_api::hooks::{Hook, UpdateMachineResponse};
+use windlass_api::hooks::Hook;
 use windlass_api::names::UPDATE_IN_PROGRESS_ANNOTATION;
 
 use super::UpToDate;
@@ -13,7 +13,7 @@ use super::in_place::{InPlaceFailure, Marks};
 use crate::contract::{BootstrapConfig, InfrastructureMachine};
 use crate::pending_hooks::PendingHooks;
 use crate::referenced::Referenced;
-use crate::waiting::{Wait, WaitingOn};
+use crate::waiting::{HeldByHook, Wait, WaitingOn};
 
 /// What is known about a Machine.
 #[derive(Clone, Debug)]
@@ -108,15 +108,14 @@ pub enum Updating {
 }
 
 impl Updating {
-    /// What follows from the answer to `UpdateMachine`.
-    pub fn after(answer: Result<UpdateMachineResponse, InPlaceFailure>, now: Timestamp) -> Self {
+    /// What follows from the answer to `UpdateMachine`: a handler asks to wait, all are done, or one failed.
+    pub fn after(answer: Result<Option<HeldByHook>, InPlaceFailure>, now: Timestamp) -> Self {
         match answer {
-            Ok(response) if response.retry_after_seconds > 0 => {
-                let after = SignedDuration::from_secs(i64::from(response.retry_after_seconds));
-                let again = now.checked_add(after).unwrap_or(Timestamp::MAX);
-                Self::InProgress { message: response.message, again: Some(again) }
+            Ok(Some(held)) => {
+                let again = now.checked_add(held.retry.left).unwrap_or(Timestamp::MAX);
+                Self::InProgress { message: held.to_string(), again: Some(again) }
             }
-            Ok(_) => Self::Done,
+            Ok(None) => Self::Done,
             Err(failure) => Self::Failed(failure),
         }
     }

@@ -117,7 +117,8 @@ impl TopologyReconciled {
             );
         }
         if !is_upgrading(decision) {
-            return Self { status: true, reason: "ReconcileSucceeded", message: String::new() };
+            let message = pins_ignored(observed).unwrap_or_default();
+            return Self { status: true, reason: "ReconcileSucceeded", message };
         }
         Self::negative(upgrade_reason(observed, decision), upgrade_message(observed, decision))
     }
@@ -198,11 +199,15 @@ fn upgrade_message(observed: &Observed, decision: &Decision) -> String {
             line(text);
         }
     }
-    if !observed.ignored_pins.is_empty() {
-        let pins = observed.ignored_pins.join(", ");
-        line(format!("{PINS_IGNORED}, because feature gate {WORKER_VERSION_PINNING} is off: {pins}"));
-    }
+    pins_ignored(observed).into_iter().for_each(line);
     message
+}
+
+/// That pins have no effect, also while nothing else is to be said: whoever reads the Cluster takes them for what they were.
+fn pins_ignored(observed: &Observed) -> Option<String> {
+    let pins = observed.ignored_pins.join(", ");
+    let is_off = || format!("{PINS_IGNORED}, because feature gate {WORKER_VERSION_PINNING} is off: {pins}");
+    (!pins.is_empty()).then(is_off)
 }
 
 fn group_lines(kind: WorkerKind, groups: &[&GroupDecision], decision: &Decision) -> Vec<String> {

@@ -207,10 +207,15 @@ impl Pace {
         }
     }
 
-    /// Remembers a wait.
-    pub(crate) fn waits(&self, question: &Question, handlers: HandlerSet, waiting: Waiting) {
-        let keep = waiting.retry.left;
-        self.insert(question, handlers, 0, keep, Verdict::Waiting(waiting));
+    /// Remembers the wait that the handlers ask for. If they ask for none the hook has passed, and what they said before is
+    /// forgotten.
+    pub(crate) fn answered(&self, question: &Question, handlers: HandlerSet, wait: Option<Waiting>) {
+        match wait {
+            None => self.passed(question),
+            Some(wait) => {
+                self.insert(question, handlers, 0, wait.retry.left, Verdict::Waiting(wait));
+            }
+        }
     }
 
     /// Remembers a failure, and says with it when the hook is called again.
@@ -290,7 +295,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_wait_gets_less_and_its_interval_does_not() {
         let pace = Pace::new();
-        pace.waits(&question("v1.32.0"), handlers(0), wait(30));
+        pace.answered(&question("v1.32.0"), handlers(0), Some(wait(30)));
         advance(Duration::from_millis(29_999)).await;
         let waiting = pace.early(&question("v1.32.0"), &handlers(0)).unwrap().unwrap();
         assert_eq!(
@@ -304,7 +309,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_wait_is_for_one_hook_one_object_one_pair_of_versions_one_edition_and_one_set_of_handlers() {
         let pace = Pace::new();
-        pace.waits(&question("v1.32.0"), handlers(7), wait(30));
+        pace.answered(&question("v1.32.0"), handlers(7), Some(wait(30)));
         let other_hook = Question::new::<BeforeWorkersUpgrade>(object("u1"), ["v1.31.0", "v1.32.0"]);
         let recreated = Question::new::<BeforeClusterUpgrade>(object("u2"), ["v1.31.0", "v1.32.0"]);
         let edited = question("v1.32.0").in_edition("2");
@@ -313,14 +318,14 @@ mod tests {
         }
         assert_eq!(left(&pace, &question("v1.32.0"), 8), None, "the handlers have changed");
         assert_eq!(left(&pace, &question("v1.32.0"), 7), Some(Duration::from_secs(30)));
-        pace.passed(&question("v1.32.0"));
+        pace.answered(&question("v1.32.0"), handlers(7), None);
         assert_eq!(left(&pace, &question("v1.32.0"), 7), None);
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_wait_is_longer_than_an_hour() {
         let pace = Pace::new();
-        pace.waits(&question("v1.32.0"), handlers(0), wait(i32::MAX.unsigned_abs()));
+        pace.answered(&question("v1.32.0"), handlers(0), Some(wait(i32::MAX.unsigned_abs())));
         let waiting = pace.early(&question("v1.32.0"), &handlers(0)).unwrap().unwrap();
         assert_eq!(waiting.retry, Retry::after(Duration::from_secs(3600)));
         assert_eq!(waiting.asked_seconds, 2_147_483_647);

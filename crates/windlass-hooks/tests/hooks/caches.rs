@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::advance;
+use windlass_api::Object;
 use windlass_api::hooks::{
     BeforeClusterUpgrade, DiscoverVariables, DiscoverVariablesRequest, GenerateUpgradePlan,
     GenerateUpgradePlanRequest, GenerateUpgradePlanResponse, Hook, UpdateMachine, UpdateMachineRequest,
@@ -160,9 +161,35 @@ async fn handlers_that_fail_are_called_at_growing_intervals_however_often_they_a
     let fixture = Fixture::new(Hook::UpdateMachine, failure);
     let handler = fixture.client.registry().get("h.e").unwrap();
     let updating = async || {
-        fixture.client.call_at_pace::<UpdateMachine>(&handler, UpdateMachineRequest::default()).await
+        fixture.client.wait_at_pace::<UpdateMachine>(&handler, UpdateMachineRequest::default()).await
     };
     assert_eq!(failing_calls(&fixture, updating).await, EVENLY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_asks_to_wait_is_not_called_before_unless_it_is_asked_something_else() {
+    let waits = r#"{"status":"Success","message":"rebooting","retryAfterSeconds":2147483647}"#;
+    let fixture = Fixture::new(Hook::UpdateMachine, waits);
+    let handler = fixture.client.registry().get("h.e").unwrap();
+    let ask = async |name: &str| {
+        let mut request = UpdateMachineRequest::default();
+        request.desired.machine = Object::try_from(json!({"metadata": {"name": name}})).unwrap();
+        fixture.client.wait_at_pace::<UpdateMachine>(&handler, request).await.unwrap().unwrap()
+    };
+    let waiting = ask("m1").await;
+    assert_eq!(
+        (waiting.handlers.as_slice(), waiting.message.as_str()),
+        (&["h.e".to_owned()][..], "rebooting")
+    );
+    assert_eq!((waiting.retry.to_string().as_str(), waiting.asked_seconds), ("after 1h", 2_147_483_647));
+    advance(Duration::from_secs(3599)).await;
+    assert_eq!(ask("m1").await.retry.left, Duration::from_secs(1));
+    assert_eq!(fixture.calls(), 1);
+    ask("m2").await;
+    assert_eq!(fixture.calls(), 2, "another machine is another question");
+    advance(Duration::from_secs(1)).await;
+    ask("m1").await;
+    assert_eq!(fixture.calls(), 3);
 }
 
 #[tokio::test(start_paused = true)]

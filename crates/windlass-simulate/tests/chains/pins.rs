@@ -5,6 +5,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, Machine, MachinePool};
 use windlass_api::names::{PIN_ANNOTATION, TOPOLOGY_DEPLOYMENT_NAME_LABEL, TOPOLOGY_POOL_NAME_LABEL};
+use windlass_controllers::describe::describe_cluster;
 use windlass_engine::features::Features;
 use windlass_plan::{PlanRequest, Source, WorkerGroup, plan};
 use windlass_simulate::{SimulatedExtension, TopologyManifests, World, WorldOptions, key};
@@ -200,4 +201,13 @@ async fn with_the_feature_gate_off_a_pin_has_no_effect_and_that_is_said() {
                 MachineDeployment pinned v1.30.0";
     world.run_until("it is said", long, |world| condition(world).2.contains(said)).await.unwrap();
     world.run_until("all are at v1.31.0", long, |world| all_at(world, "v1.31.0")).await.unwrap();
+
+    // At rest nothing else tells a reader that the pin is none.
+    world.run_until("the upgrade is over", long, |world| condition(world).0 == "True").await.unwrap();
+    assert_eq!(condition(&world).2, said);
+    let described = describe_cluster(world.client(), "default", "c1").await.unwrap();
+    assert_eq!(described.notes, [said]);
+    let groups = described.tree.objects.iter().flat_map(|part| &part.objects);
+    assert!(groups.clone().any(|group| group.kind == "MachineDeployment"));
+    assert!(groups.into_iter().all(|group| group.pinned.is_none()), "{:?}", described.tree);
 }

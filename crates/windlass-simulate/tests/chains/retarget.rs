@@ -30,6 +30,9 @@ enum Change {
     TakeBack,
 }
 
+/// When the controllers are killed after the change: not at all, before they have written anything more, or after that.
+const CRASHES: [Option<WriteFault>; 3] = [None, Some(WriteFault::CrashBefore), Some(WriteFault::CrashAfter)];
+
 fn version(minor: u64) -> Version {
     Version::new(1, minor, 0)
 }
@@ -72,10 +75,16 @@ fn check_hooks(story: &[String], to: &Version, began: bool, about: &str) {
     assert_eq!(ended, Ok(expected), "{about}: {story:#?}");
 }
 
-/// Begins an upgrade by two minors, changes the target after so many writes, with a crash after the next write if asked
-/// for, and checks the end. The minor that was reached; nothing if the upgrade was over before.
-async fn upgrade(chains: &mut Chains, minor: u64, change: Change, writes: u64, crash: bool) -> Option<u64> {
-    let about = format!("{change:?} after {writes} writes{}", if crash { ", then a crash" } else { "" });
+/// Begins an upgrade by two minors, changes the target after so many writes, with a crash at the next write if asked for,
+/// and checks the end. The minor that was reached; nothing if the upgrade was over before.
+async fn upgrade(
+    chains: &mut Chains,
+    minor: u64,
+    change: Change,
+    writes: u64,
+    crash: Option<WriteFault>,
+) -> Option<u64> {
+    let about = format!("{change:?} after {writes} writes, then {crash:?}");
     chains.forget("c1");
     let begun = chains.world.faults().writes();
     let first = version(minor + 2);
@@ -95,9 +104,9 @@ async fn upgrade(chains: &mut Chains, minor: u64, change: Change, writes: u64, c
     let finishing = chains.story("c1").iter().any(|entry| entry.starts_with("AfterWorkersUpgrade"))
         && floor == first
         && rollouts_left(&chains.world, &first) == 0;
-    if crash {
+    if let Some(crash) = crash {
         let next = chains.world.faults().writes() + 1;
-        chains.world.faults().on_write(next, WriteFault::CrashAfter);
+        chains.world.faults().on_write(next, crash);
     }
     let patch = serde_json::json!({"spec": {"topology": {"version": wanted.to_string()}}});
     let answer = chains.world.patch::<Cluster>(&key("c1"), patch).await;
@@ -133,9 +142,24 @@ async fn upgrade(chains: &mut Chains, minor: u64, change: Change, writes: u64, c
     Some(target.minor().minor)
 }
 
-/// Changes the target after every so many writes. All of them, if the environment asks for it.
+/// Changes the target after every so many writes, with each crash in turn. After each of them and with every crash, if the
+/// environment asks for it.
 async fn change_at_every_write(change: Change, offset: u64, stride: u64) {
-    let stride = if std::env::var_os("WINDLASS_EVERY_WRITE").is_some() { 1 } else { stride };
+    if std::env::var_os("WINDLASS_EVERY_WRITE").is_some() {
+        for crash in 0..CRASHES.len() {
+            change_at_writes(change, offset, 1, |_| CRASHES[crash]).await;
+        }
+    } else {
+        change_at_writes(change, offset, stride, |round| CRASHES[round % CRASHES.len()]).await;
+    }
+}
+
+async fn change_at_writes(
+    change: Change,
+    offset: u64,
+    stride: u64,
+    crash: impl Fn(usize) -> Option<WriteFault>,
+) {
     let begin = async |seed| {
         let manifests = TopologyManifests::new("c1", &version(FIRST).to_string(), 1)
             .machine_deployment("a", 1)
@@ -143,9 +167,11 @@ async fn change_at_every_write(change: Change, offset: u64, stride: u64) {
         Chains::with(seed, manifests, &version(FIRST).to_string()).await
     };
     let (mut chains, mut minor, mut writes) = (begin(60 + offset).await, FIRST, 1 + offset % stride);
-    while let Some(reached) = upgrade(&mut chains, minor, change, writes, writes.is_multiple_of(2)).await {
+    let mut round = 0;
+    while let Some(reached) = upgrade(&mut chains, minor, change, writes, crash(round)).await {
         minor = reached;
         writes += stride;
+        round += 1;
         if minor + 4 > LAST {
             (chains, minor) = (begin(60 + writes).await, FIRST);
         }

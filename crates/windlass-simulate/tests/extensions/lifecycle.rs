@@ -1,12 +1,21 @@
 //! Hooks around the life of a Cluster.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube::ResourceExt;
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 use windlass_api::cluster::{Cluster, Machine};
+use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::infrastructure::DevCluster;
 use windlass_api::names::{OK_TO_DELETE_ANNOTATION, PENDING_HOOKS_ANNOTATION};
+use windlass_extension::hooks::{
+    BeforeControlPlaneUpgrade, BeforeControlPlaneUpgradeRequest, BeforeControlPlaneUpgradeResponse,
+    HookResponse,
+};
+use windlass_extension::{Context, Extension};
 use windlass_hooks::transport::InProcess;
 use windlass_simulate::{TopologyManifests, World, WorldOptions, key};
 
@@ -122,6 +131,39 @@ async fn whoever_says_ok_to_delete_is_not_kept_waiting() {
     let gone = |world: &World| world.get::<Cluster>(&key("c1")).is_none();
     world.run_until("the cluster is gone", LONG, gone).await.unwrap();
     assert!(!log.hooks().contains(&"BeforeClusterDelete".to_owned()));
+}
+
+/// The target is taken back after everything was decided and before the step is promised: while the last hook before it
+/// answers.
+#[tokio::test(start_paused = true)]
+async fn a_target_that_is_taken_back_while_a_hook_answers_is_not_gone_beyond() {
+    let transport = InProcess::new();
+    let mut world = World::begin(options(1, &transport)).await.unwrap();
+    let (client, calls) = (world.client().clone(), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&calls);
+    let gate = move |_: Context, _: BeforeControlPlaneUpgradeRequest| {
+        let clusters: Api<Cluster> = Api::namespaced(client.clone(), "default");
+        counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            let back = Patch::Merge(json!({"spec": {"topology": {"version": "v1.30.0"}}}));
+            clusters.patch("c1", &PatchParams::default(), &back).await.unwrap();
+            BeforeControlPlaneUpgradeResponse::success()
+        }
+    };
+    let gate = Extension::new("gate").on(BeforeControlPlaneUpgrade, "gate", gate).build().unwrap();
+    transport.add("gate", gate);
+    world.apply_object(&config("gate")).await.unwrap();
+    world.apply_objects(&manifests().objects()).await.unwrap();
+    world.run_until("the cluster is ready", LONG, is_ready).await.unwrap();
+    let version = json!({"spec": {"topology": {"version": "v1.31.0"}}});
+    world.patch::<Cluster>(&key("c1"), version).await.unwrap();
+    let asked = |_: &World| calls.load(Ordering::SeqCst) > 0;
+    world.run_until("the hook answers", LONG, asked).await.unwrap();
+    let error = world.run_until("never", Duration::from_secs(600), |_| false).await.unwrap_err();
+    assert!(error.to_string().contains("not reached"), "{error}");
+    assert!(is_ready(&world), "{:?}", condition(&world, "TopologyReconciled"));
+    assert_eq!(world.list::<KubeadmControlPlane>()[0].spec.version, "v1.30.0");
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test(start_paused = true)]

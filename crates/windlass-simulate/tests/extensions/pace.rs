@@ -1,19 +1,41 @@
 //! When hooks are called again: evenly after failures, as asked for while they hold something, and at once after an edit.
 
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
 use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
-use windlass_api::cluster::Cluster;
-use windlass_api::hooks::Hook;
+use tokio::time::Instant;
+use tower::{ServiceExt, service_fn};
+use windlass_api::cluster::{Cluster, ClusterClass};
+use windlass_api::hooks::{Hook, HookTag};
 use windlass_api::runtime::ExtensionConfig;
+use windlass_engine::condition;
+use windlass_hooks::transport::InProcess;
 use windlass_simulate::{HookRecord, SimulatedExtension, TopologyManifests, World, WorldOptions, key};
 
 use crate::cluster::{LONG, is_reconciled, pass, told, upgrade_to};
+use crate::patches::{Patcher, manifests};
+use crate::recorder::{config, options};
+
+/// When a hook is called that fails from the beginning, in seconds after the first time.
+const EVENLY: [u64; 9] = [0, 1, 3, 7, 15, 31, 63, 123, 183];
+
+/// A world in which a cluster is being made.
+async fn beginning(extension: &SimulatedExtension) -> World {
+    let world = World::begin(WorldOptions::extended_by(1, extension)).await.unwrap();
+    world.apply_object(&SimulatedExtension::config()).await.unwrap();
+    let manifests = TopologyManifests::new("c1", "v1.30.0", 1)
+        .machine_deployment("web", 1)
+        .versions(["v1.30.0", "v1.31.0"]);
+    world.apply_objects(&manifests.objects()).await.unwrap();
+    world
+}
 
 async fn world(extension: &SimulatedExtension) -> World {
-    let mut world = World::begin(WorldOptions::extended_by(1, extension)).await.unwrap();
-    world.apply_object(&SimulatedExtension::config()).await.unwrap();
-    let manifests = TopologyManifests::new("c1", "v1.30.0", 1).versions(["v1.30.0", "v1.31.0"]);
-    world.apply_objects(&manifests.objects()).await.unwrap();
+    let mut world = beginning(extension).await;
     world.run_until("the cluster is ready", LONG, is_reconciled).await.unwrap();
     extension.begin();
     world
@@ -33,15 +55,24 @@ fn count(extension: &SimulatedExtension, hook: Hook) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_fails_is_called_at_growing_intervals() {
-    for hook in [Hook::AfterClusterUpgrade, Hook::BeforeClusterUpgrade, Hook::AfterControlPlaneUpgrade] {
+    let of_deletion = |hook: &Hook| *hook == Hook::BeforeClusterDelete;
+    let lifecycle = Hook::ALL.into_iter().filter(|hook| hook.tag() == HookTag::Lifecycle);
+    for hook in lifecycle.filter(|hook| !of_deletion(hook)) {
         let extension = SimulatedExtension::new();
-        let mut world = world(&extension).await;
-        extension.fail(hook, Some("the disk is full"));
-        upgrade_to(&world, "v1.31.0").await;
+        let is_of_creation = matches!(hook, Hook::BeforeClusterCreate | Hook::AfterControlPlaneInitialized);
+        let mut world = if is_of_creation {
+            extension.fail(hook, Some("the disk is full"));
+            beginning(&extension).await
+        } else {
+            let world = world(&extension).await;
+            extension.fail(hook, Some("the disk is full"));
+            upgrade_to(&world, "v1.31.0").await;
+            world
+        };
         let fails = |world: &World| told(world).contains("the disk is full");
         world.run_until("it fails", LONG, fails).await.unwrap();
         pass(&mut world, 250).await;
-        assert_eq!(times(&extension, hook)[..9], [0, 1, 3, 7, 15, 31, 63, 123, 183], "{hook}");
+        assert_eq!(times(&extension, hook)[..9], EVENLY, "{hook}");
         let handler = format!("{}.simulation", hook.path_segment());
         let message = told(&world);
         assert!(
@@ -52,6 +83,49 @@ async fn a_hook_that_fails_is_called_at_growing_intervals() {
         extension.pass(hook);
         world.run_until("the upgrade is done", LONG, is_reconciled).await.unwrap();
     }
+}
+
+/// Hooks that patch and check templates and declare variables. One of them fails, the others answer.
+#[tokio::test(start_paused = true)]
+async fn patches_that_fail_are_asked_for_at_growing_intervals() {
+    for hook in [Hook::GeneratePatches, Hook::ValidateTopology, Hook::DiscoverVariables] {
+        let calls: Arc<Mutex<Vec<Instant>>> = Arc::default();
+        let (transport, noted) = (InProcess::new(), Arc::clone(&calls));
+        let extension = Patcher::default().extension();
+        let failing = service_fn(move |request: Request<Bytes>| {
+            let (extension, noted) = (extension.clone(), Arc::clone(&noted));
+            async move {
+                if !Hook::from_path(request.uri().path()).is_some_and(|(called, _)| called == hook) {
+                    return extension.oneshot(request).await;
+                }
+                noted.lock().unwrap().push(Instant::now());
+                let answer = json!({"status": "Failure", "message": "the disk is full"});
+                Ok(Response::new(Bytes::from(answer.to_string())))
+            }
+        });
+        transport.add("patcher", failing);
+        let mut world = World::begin(options(1, &transport)).await.unwrap();
+        world.apply_object(&config("patcher")).await.unwrap();
+        world.apply_objects(&manifests()).await.unwrap();
+        let noted = Arc::clone(&calls);
+        world.run_until("it is called", LONG, |_| !noted.lock().unwrap().is_empty()).await.unwrap();
+        pass(&mut world, 250).await;
+        let calls = calls.lock().unwrap().clone();
+        // While the class and the Cluster are being completed, what is asked about may change once more.
+        let began = calls.iter().filter(|at| **at - calls[0] < Duration::from_millis(900)).max().unwrap();
+        let counted = calls.iter().filter(|at| *at >= began);
+        let times: Vec<u64> = counted.map(|at| (*at - *began).as_secs()).collect();
+        assert_eq!(times[..9], EVENLY, "{hook}");
+        let failure = "answered Failure: the disk is full; tried again after 1m";
+        let told = if hook == Hook::DiscoverVariables { class_told(&world) } else { told(&world) };
+        assert!(told.contains("patcher\"") && told.contains(failure), "{hook}: {told}");
+    }
+}
+
+/// What the class says about its variables.
+fn class_told(world: &World) -> String {
+    let conditions = world.get::<ClusterClass>(&key("quick")).unwrap().status.conditions;
+    condition::find(&conditions, "VariablesReady").unwrap().message.clone()
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,12 +1,15 @@
 //! What is in requests, of every hook: the Cluster with its status, and nowhere what only the user who applies an object
 //! needs.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::Request;
+use kube::ResourceExt;
 use serde_json::{Value, json};
 use tower::{ServiceExt, service_fn};
+use windlass_api::bootstrap::KubeadmConfigTemplate;
 use windlass_api::cluster::{Cluster, ClusterClass};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::hooks::{Hook, HookTag};
@@ -60,9 +63,8 @@ fn check(wire: &Wire, hooks: &[Hook]) {
             let without = [Hook::DiscoverVariables, Hook::CanUpdateMachine, Hook::UpdateMachine];
             let has_annotations = text.contains("example.com/kept");
             assert!(has_annotations || without.contains(hook), "{hook} has no annotations: {request:#}");
-            let is_created = *hook != Hook::BeforeClusterCreate;
             if matches!(hook.tag(), HookTag::Lifecycle) || *hook == Hook::GenerateUpgradePlan {
-                assert_eq!(request["cluster"].get("status").is_some(), is_created, "{hook}: {request:#}");
+                assert!(request["cluster"]["status"].is_object(), "{hook}: {request:#}");
                 assert_eq!(request["cluster"]["apiVersion"], "cluster.x-k8s.io/v1beta2", "{hook}");
             }
         }
@@ -111,16 +113,28 @@ async fn patches_see_the_templates_of_the_class() {
     world.run_until("the cluster is ready", LONG, is_reconciled).await.unwrap();
     let sent = wire.lock().unwrap().clone();
     let (_, request) = sent.iter().find(|(hook, _)| *hook == Hook::GeneratePatches).unwrap();
-    for item in request["items"].as_array().unwrap() {
+    let items = request["items"].as_array().unwrap();
+    for item in items {
         let metadata = &item["object"]["metadata"];
         assert!(metadata["name"].as_str().unwrap().starts_with("quick"), "{metadata:#}");
         assert_eq!(metadata["annotations"], json!({"example.com/kept": "yes"}));
+        assert_eq!(metadata["labels"], Value::Null, "{metadata:#}");
     }
+    let kinds: BTreeSet<&str> = items.iter().filter_map(|item| item["object"]["kind"].as_str()).collect();
+    assert!(
+        kinds.contains("KubeadmControlPlaneTemplate") && kinds.contains("KubeadmConfigTemplate"),
+        "{kinds:?}"
+    );
     let control_plane = json!(world.list::<KubeadmControlPlane>().pop().unwrap());
-    let labels = &control_plane["metadata"]["labels"];
-    assert_eq!(labels["cluster.x-k8s.io/cluster-name"], "c1");
-    let annotations = &control_plane["metadata"]["annotations"];
-    assert_eq!(annotations["cluster.x-k8s.io/cloned-from-name"], "quick");
+    let is_owned =
+        |found: &KubeadmConfigTemplate| found.labels().contains_key("topology.cluster.x-k8s.io/owned");
+    let template = world.list::<KubeadmConfigTemplate>().into_iter().find(is_owned).unwrap();
+    for made in [control_plane, json!(template)] {
+        let metadata = &made["metadata"];
+        assert_eq!(metadata["labels"]["cluster.x-k8s.io/cluster-name"], "c1");
+        let cloned = metadata["annotations"]["cluster.x-k8s.io/cloned-from-name"].as_str();
+        assert!(cloned.is_some_and(|name| name.starts_with("quick")), "{metadata:#}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,6 +8,7 @@ mod control_plane;
 mod crash;
 mod external;
 mod external_update;
+mod pace;
 mod support;
 mod trouble;
 mod workers;

@@ -26,9 +26,6 @@ async fn an_update_that_fails_says_why_and_one_of_two_hours_is_waited_for() {
     let (status, reason, message) = said(&machine.status.conditions, "Updating").unwrap();
     assert_eq!((status.as_str(), reason.as_str()), ("True", "InPlaceUpdateFailed"));
     assert!(message.contains("disk is read-only"), "{message}");
-    let tries = updater.calls().len();
-    assert!((3..200).contains(&tries), "{tries} tries in half an hour, with growing pauses");
-
     updater.fail(None);
     let began = scene.world.now();
     scene
@@ -60,7 +57,9 @@ async fn after_the_deadline_the_user_has_the_choice() {
     scene.pass(Duration::from_secs(3600)).await;
     let (_, reason, message) = said(&scene.workers()[0].status.conditions, "Updating").unwrap();
     assert_eq!(reason, "InPlaceUpdateOverdue");
-    assert!(message.contains("extensions are asked on: installing"), "{message}");
+    let asked =
+        "extensions are asked on: UpdateMachine (updatemachine.updater): installing; asked again after 1m";
+    assert!(message.contains(asked), "{message}");
     let tries = updater.calls().len();
     scene.pass(Duration::from_secs(600)).await;
     assert!(updater.calls().len() > tries);

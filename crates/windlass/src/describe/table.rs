@@ -54,6 +54,9 @@ pub(crate) fn render(
             printable(&described.pending_hooks.join(", "))
         ));
     }
+    for note in &described.notes {
+        text.push_str(&format!("\nNote: {}\n", printable(note)));
+    }
     match &described.waiting_on {
         None => text.push_str("\nWaiting on nothing.\n"),
         Some(waiting) => {

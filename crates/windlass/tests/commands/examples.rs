@@ -349,34 +349,6 @@ fn the_reference_has_no_name_that_the_code_has_not() {
     }
 }
 
-/// Files and functions in the cells of the table of statements.
-#[test]
-fn every_test_in_the_table_of_statements_exists() {
-    let page = std::fs::read_to_string(root().join("docs/differences.md")).unwrap();
-    let (_, table) = page.split_once("## Which test shows it").unwrap();
-    let mut shown = 0;
-    for row in table.lines().filter(|line| line.starts_with("| ") && line.contains('`')) {
-        let (_, tests) = row.trim_end_matches(" |").rsplit_once(" | ").unwrap();
-        for test in tests.split(", ") {
-            let mut names = test.split('`').filter(|name| !name.trim().is_empty());
-            let file = names.next().unwrap();
-            let text = std::fs::read_to_string(root().join(file));
-            let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
-            if let Some(name) = names.next() {
-                let is_test = |(before, _): (&str, &str)| {
-                    before.trim_end().trim_end_matches("async").trim_end().ends_with(']')
-                };
-                let found = text.split_once(&format!("fn {name}("));
-                assert!(found.is_some_and(is_test), "{file} has no test {name}");
-            } else {
-                assert!(!file.ends_with(".rs"), "{file}: which test?");
-            }
-            shown += 1;
-        }
-    }
-    assert!(shown > 40, "{shown}");
-}
-
 #[test]
 fn links_between_pages_lead_somewhere() {
     let mut pages = files("docs", "md");

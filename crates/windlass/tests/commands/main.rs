@@ -29,5 +29,6 @@ mod scenarios;
 mod serve;
 mod served;
 mod shells;
+mod statements;
 mod stories;
 mod transcript;
