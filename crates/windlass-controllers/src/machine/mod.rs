@@ -54,7 +54,7 @@ pub struct Machines {
     in_place: InPlaceExtensions,
     /// When the hook of a Machine wants to be asked again, and what it said. Only keeps us from asking too often.
     retries: Mutex<BTreeMap<ObjectKey, (Timestamp, String)>>,
-    /// What Machines wait on, by their UIDs: short waits are written nowhere.
+    /// What Machines wait on, with their UIDs: short waits are written nowhere else.
     waits: Mutex<BTreeMap<ObjectKey, (Option<String>, Wait)>>,
 }
 
