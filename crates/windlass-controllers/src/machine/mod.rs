@@ -54,7 +54,7 @@ pub struct Machines {
     access: Arc<dyn WorkloadAccess>,
     nodes: WorkloadNodes,
     in_place: InPlaceExtensions,
-    /// What Machines wait on, by their UIDs: short waits are written nowhere.
+    /// What Machines wait on, with their UIDs: short waits are written nowhere else.
     waits: Mutex<BTreeMap<ObjectKey, (Option<String>, Wait)>>,
 }
 

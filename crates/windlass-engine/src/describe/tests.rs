@@ -257,6 +257,16 @@ fn what_is_waited_on_is_what_the_topology_keeps() {
             "Machine c1-web-2 at v1.32.0 is not ready: no Node",
         ]
     );
+    for machine in
+        world.machines.iter_mut().filter(|found| found.metadata.name.as_deref() == Some("c1-web-2"))
+    {
+        keep(&mut machine.metadata.annotations, "WaitingForNode", "a Node with\n  spec.providerID p://1");
+    }
+    assert_eq!(
+        described(&world).waiting_on.unwrap().evidence.last().unwrap(),
+        "Machine c1-web-2 at v1.32.0 is not ready, WaitingForNode since 2026-01-01T01:00:00Z: \
+         a Node with spec.providerID p://1"
+    );
 }
 
 #[test]

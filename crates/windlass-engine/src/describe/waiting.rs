@@ -85,10 +85,10 @@ fn unready(machine: &Machine) -> Option<String> {
     let doing =
         if machine.metadata.deletion_timestamp.is_some() { "is being deleted" } else { "is not ready" };
     let head = format!("Machine {name} at {} {doing}", version_of(machine));
-    if let Some(Wait { reason, what, since: Time(since), .. }) =
-        Wait::read(machine.metadata.annotations.as_ref())
-    {
-        return Some(format!("{head}, {reason} since {since}: {what}"));
+    if let Some(wait) = Wait::read(machine.metadata.annotations.as_ref()) {
+        // What providers say may have several lines.
+        let what: Vec<&str> = wait.what.lines().map(str::trim).collect();
+        return Some(format!("{head}, {} since {}: {}", wait.reason, wait.since.0, what.join(" ")));
     }
     let first = ready.message.lines().next().unwrap_or_default().trim_start_matches("* ");
     let why = if first.is_empty() { &ready.reason } else { first };
