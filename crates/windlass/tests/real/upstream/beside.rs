@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::json;
 use windlass_api::cluster::{Cluster, Machine};
+use windlass_testkit::touched;
 
 use super::takeover::is_settled;
 use crate::components::{counted, figure};
@@ -24,7 +25,7 @@ async fn a_topology_is_upgraded_beside_upstreams_managers() {
     site.follow("Beside Cluster API").await;
     assert_eq!(site.checks(), [0], "with its topology controllers off, the core manager blocks nothing");
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(super::takeover::touched(&made, &site.objects().await), [""; 0], "\n{}", site.logs());
+    assert_eq!(touched(&made, &site.objects().await), [""; 0], "\n{}", site.logs());
 
     let before = site.cluster.requests_of(ACCOUNT).len();
     let begun = Instant::now();
