@@ -15,7 +15,8 @@ pub(crate) const KUBECTL: Tool = Tool { program: "kubectl", package: "kubernetes
 type Check = fn(&Path) -> Task;
 
 /// Every check, by the name of its script.
-const CHECKS: [(&str, Check); 3] = [("plan", plan), ("kubectl", kubectl), ("kube-rs", kube_rs)];
+const CHECKS: [(&str, Check); 4] =
+    [("plan", plan), ("kubectl", kubectl), ("upstream-manifests", upstream_manifests), ("kube-rs", kube_rs)];
 
 /// Runs the checks that are there, and says at the end how many were left out.
 pub(crate) fn checks() -> Task {
@@ -49,14 +50,27 @@ fn plan(script: &Path) -> Task {
 /// Drives the embedded API with kubectl. Any kubectl will do, Debian's 1.20 too.
 fn kubectl(script: &Path) -> Task {
     KUBECTL.ensure()?;
-    let server = Server::start()?;
+    let server = Server::start(&["serve", "--in-memory"])?;
     run::program("bash", &[&script.to_string_lossy(), &server.kubeconfig.to_string_lossy()])
+}
+
+/// Applies Cluster API's own manifests. Needs Python's PyYAML.
+fn upstream_manifests(script: &Path) -> Task {
+    KUBECTL.ensure()?;
+    Tool { program: "python3", package: "python3-yaml" }.ensure()?;
+    let data = target_directory().join(format!("acceptance-{}", std::process::id()));
+    let server = Server::start(&["up", "--log-level", "error", "--data-dir", &data.to_string_lossy()])?;
+    let done = run::program("python3", &[&script.to_string_lossy(), &server.kubeconfig.to_string_lossy()]);
+    drop(server);
+    // It is below target/: leftovers do no harm.
+    let _ = std::fs::remove_dir_all(data);
+    done
 }
 
 /// Runs kube-rs's own integration tests against the embedded API. Builds kube-rs first, which takes minutes.
 fn kube_rs(script: &Path) -> Task {
     Tool { program: "python3", package: "python3" }.ensure()?;
-    let server = Server::start()?;
+    let server = Server::start(&["serve", "--in-memory"])?;
     run::program("bash", &[&script.to_string_lossy(), &server.kubeconfig.to_string_lossy()])
 }
 
@@ -71,27 +85,28 @@ pub(crate) fn windlass() -> Result<PathBuf, String> {
     Ok(target_directory().join("debug/windlass"))
 }
 
-/// `windlass serve` in memory, on a port of the system's choice, ended when it goes out of scope.
+/// `windlass serve` or `windlass up`, on a port of the system's choice, ended when it goes out of scope.
 struct Server {
     child: Child,
     kubeconfig: PathBuf,
 }
 
 impl Server {
-    fn start() -> Result<Self, String> {
+    fn start(arguments: &[&str]) -> Result<Self, String> {
         let kubeconfig = target_directory().join(format!("acceptance-{}.kubeconfig", std::process::id()));
         let mut child = Command::new(windlass()?)
-            .args(["serve", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig-out"])
+            .args(arguments)
+            .args(["--listen", "127.0.0.1:0", "--kubeconfig-out"])
             .arg(&kubeconfig)
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("windlass serve: {error}"))?;
+            .map_err(|error| format!("windlass {}: {error}", arguments.join(" ")))?;
         let mut line = String::new();
         let said = child.stdout.as_mut().map(|out| BufReader::new(out).read_line(&mut line));
         let server = Self { child, kubeconfig };
         match said {
             Some(Ok(_)) if line.starts_with("Ready:") => Ok(server),
-            _ => Err(format!("windlass serve did not get ready: {line:?}")),
+            _ => Err(format!("windlass {} did not get ready: {line:?}", arguments.join(" "))),
         }
     }
 }

@@ -93,14 +93,15 @@ pub(crate) async fn claim<K: Kind + Resource<DynamicType = ()>>(
     }
     let uid = uid_of(owner)?;
     let owners = object.owner_references();
-    if !owners.iter().any(|reference| reference.uid == uid && reference.controller == Some(true)) {
+    let controller = controller_reference(owner)?;
+    if !owners.iter().any(|reference| is_current(reference, &controller)) {
         let mut wanted: Vec<OwnerReference> =
             owners.iter().filter(|reference| reference.uid != uid).cloned().collect();
         // Another object may control it for a while, as the shim of a topology does; there is one controller at most.
         for reference in &mut wanted {
             reference.controller = None;
         }
-        wanted.push(controller_reference(owner)?);
+        wanted.push(controller);
         metadata.insert("ownerReferences".to_owned(), json!(wanted));
     }
     if metadata.is_empty() {
@@ -108,6 +109,14 @@ pub(crate) async fn claim<K: Kind + Resource<DynamicType = ()>>(
     }
     let patch = json!({"metadata": metadata});
     ignore_gone(context.writer_of(&external.kind.resource).patch(object, patch).await)
+}
+
+/// Whether a reference is to the same owner as another, and controls as that does, in the same version: the garbage collector asks for
+/// owners in the version of the reference, and older ones are not served for ever.
+pub(crate) fn is_current(reference: &OwnerReference, wanted: &OwnerReference) -> bool {
+    reference.uid == wanted.uid
+        && reference.api_version == wanted.api_version
+        && (wanted.controller != Some(true) || reference.controller == Some(true))
 }
 
 /// Gives an object its finalizer, its label and its Cluster as owner; true if that was needed.
@@ -131,10 +140,11 @@ pub(crate) async fn adopt<K: Kind + Resource<DynamicType = ()>>(
     if object.labels().get(CLUSTER_NAME_LABEL) != Some(&cluster.name_any()) {
         metadata.insert("labels".to_owned(), json!({CLUSTER_NAME_LABEL: cluster.name_any()}));
     }
-    let uid = uid_of(cluster)?;
-    if !object.owner_references().iter().any(|owner| owner.uid == uid) {
-        let mut owners = object.owner_references().to_vec();
-        owners.push(owner_reference(cluster)?);
+    let wanted = owner_reference(cluster)?;
+    if !object.owner_references().iter().any(|owner| is_current(owner, &wanted)) {
+        let others = object.owner_references().iter().filter(|owner| owner.uid != wanted.uid);
+        let mut owners: Vec<OwnerReference> = others.cloned().collect();
+        owners.push(wanted);
         metadata.insert("ownerReferences".to_owned(), json!(owners));
     }
     if metadata.is_empty() {

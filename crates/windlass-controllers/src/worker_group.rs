@@ -16,6 +16,7 @@ use windlass_runtime::{
 
 use crate::external::{External, ExternalError, Externals};
 use crate::in_place::InPlaceError;
+use crate::references::is_current;
 use crate::status::StatusError;
 
 /// Why a group of machines could not be brought further.
@@ -151,9 +152,10 @@ impl Marks<'_> {
         }
         let owners = || meta.owner_references.iter().flatten();
         if let Some(owner) = &self.owner
-            && !owners().any(|there| there.uid == owner.uid)
+            && !owners().any(|there| is_current(there, owner))
         {
-            let all: Vec<&OwnerReference> = owners().chain([owner]).collect();
+            let others = owners().filter(|there| there.uid != owner.uid);
+            let all: Vec<&OwnerReference> = others.chain([owner]).collect();
             patch.insert("ownerReferences".to_owned(), json!(all));
         }
         (!patch.is_empty()).then(|| json!({"metadata": patch}))

@@ -1,29 +1,32 @@
 //! Reads a management cluster, to say whether Windlass can run there. Nothing is written.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
 };
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use windlass_api::names::{
+    ADDONS_GROUP, CLUSTER_GROUP, CLUSTER_NAME_LABEL, CONTROL_PLANE_GROUP, RUNTIME_GROUP,
+    TOPOLOGY_DEPLOYMENT_NAME_LABEL, TOPOLOGY_POOL_NAME_LABEL,
+};
 use windlass_engine::contract::compare_api_versions;
 use windlass_engine::features::Features;
-
-use windlass_engine::readiness::{CalledService, Finding, Level, Management, Objects};
-use windlass_engine::topology::TAKE_OVER_REFUSED;
+use windlass_engine::readiness::{self, CalledService, Finding, Management, Objects, WouldWrite};
 use windlass_hooks::HookClient;
 use windlass_hooks::transport::{InProcess, boxed};
 use windlass_runtime::{Manager, Options, describe_error};
 
 use crate::controllers::Plane;
-use crate::dry_run::{WouldWrite, dry_run};
+use crate::dry_run::dry_run;
 use crate::selection::Selection;
 
 /// How long the controllers are given to come to rest in a dry run.
@@ -50,14 +53,23 @@ pub async fn read_management(client: &Client) -> Result<Management, CheckError> 
         crd.spec.group == "cluster.x-k8s.io" || crd.spec.group.ends_with(".cluster.x-k8s.io")
     };
     let crds: Vec<CustomResourceDefinition> = all.into_iter().filter(is_ours).collect();
+    let of = |group, kind| objects(client, &crds, group, kind);
     let objects = Objects {
-        clusters: objects(client, &crds, "Cluster").await?,
-        machines: objects(client, &crds, "Machine").await?,
-        machine_pools: objects(client, &crds, "MachinePool").await?,
-        extension_configs: objects(client, &crds, "ExtensionConfig").await?,
+        clusters: of(CLUSTER_GROUP, "Cluster").await?,
+        cluster_classes: of(CLUSTER_GROUP, "ClusterClass").await?,
+        control_planes: of(CONTROL_PLANE_GROUP, "KubeadmControlPlane").await?,
+        machine_deployments: of(CLUSTER_GROUP, "MachineDeployment").await?,
+        machines: of(CLUSTER_GROUP, "Machine").await?,
+        machine_pools: of(CLUSTER_GROUP, "MachinePool").await?,
+        machine_health_checks: of(CLUSTER_GROUP, "MachineHealthCheck").await?,
+        extension_configs: of(RUNTIME_GROUP, "ExtensionConfig").await?,
+        cluster_resource_sets: of(ADDONS_GROUP, "ClusterResourceSet").await?,
+        providers: of("clusterctl.cluster.x-k8s.io", "Provider").await?,
     };
     let services = services(client, &crds).await?;
-    Ok(Management { leases: list(client).await?, services, objects, crds })
+    // Without the right to read them, every feature may be on.
+    let deployments: Vec<Deployment> = list(client).await.unwrap_or_default();
+    Ok(Management { leases: list(client).await?, deployments, services, objects, crds })
 }
 
 async fn list<K>(client: &Client) -> Result<Vec<K>, CheckError>
@@ -73,12 +85,10 @@ where
 async fn objects(
     client: &Client,
     crds: &[CustomResourceDefinition],
+    group: &str,
     kind: &str,
 ) -> Result<Vec<Value>, CheckError> {
-    let is_it = |crd: &&CustomResourceDefinition| {
-        crd.spec.names.kind == kind
-            && ["cluster.x-k8s.io", "runtime.cluster.x-k8s.io"].contains(&&*crd.spec.group)
-    };
+    let is_it = |crd: &&CustomResourceDefinition| crd.spec.names.kind == kind && crd.spec.group == group;
     let Some(crd) = crds.iter().find(is_it) else { return Ok(Vec::new()) };
     let served =
         crd.spec.versions.iter().filter(|version| version.served).map(|version| version.name.as_str());
@@ -153,8 +163,8 @@ async fn services(
     Ok(found.collect())
 }
 
-/// What the controllers would write if they began now, as a dry run on the server. Extensions are not called. Statuses,
-/// Leases and Events are left out.
+/// What the controllers would write if they began now, as a dry run on the server. Extensions are not called. Leases and Events are
+/// left out.
 ///
 /// # Errors
 ///
@@ -175,87 +185,36 @@ pub async fn would_write(client: Client, controllers: &Selection) -> Result<Vec<
         what: "what would be written".to_owned(),
         why: format!("the controllers did not come to rest within {} s", REST.as_secs()),
     })?;
-    let writes = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
-    Ok(writes
-        .into_iter()
-        .filter(|write| !write.path.ends_with("/status") || refusal(write).is_some())
-        .collect())
+    Ok(std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
-/// What a Cluster would say about a take-over that is refused.
-fn refusal(write: &WouldWrite) -> Option<&str> {
-    let conditions = write.body["status"]["conditions"].as_array()?;
-    conditions.iter().find(|condition| condition["reason"] == TAKE_OVER_REFUSED)?["message"].as_str()
-}
-
-/// Machines, and what machines are made from, that would come or go: a take-over must not lead to that. And what Windlass would
-/// not write, because fields would be lost.
-pub fn write_findings(writes: &[WouldWrite]) -> Vec<Finding> {
-    let refused = writes.iter().filter_map(|write| {
-        let name = write.path.trim_end_matches("/status").rsplit('/').next()?;
-        let (what, remedy) = refusal(write)?.split_once(". ")?;
-        let (about, what, remedy) = (format!("Cluster {name}"), what.to_owned(), remedy.to_owned());
-        Some(Finding { level: Level::Blocks, about, what, remedy })
-    });
-    let replaced = writes.iter().filter(|write| write.verb == "delete" || write.is_new).filter_map(|write| {
-        let (plural, name) = kind_and_name(write)?;
-        let what = format!("Windlass would {} it: machines would be replaced by taking over", write.verb);
-        let remedy = "windlass run --dry-run shows the whole object".to_owned();
-        Some(Finding { level: Level::Blocks, about: format!("{plural} {name}"), what, remedy })
-    });
-    refused.chain(replaced).collect()
-}
-
-/// Plural and name of an object whose coming or going means that machines are replaced.
-fn kind_and_name(write: &WouldWrite) -> Option<(&str, &str)> {
-    const ROLLS: [&str; 4] = ["machines", "machinesets", "machinedeployments", "machinepools"];
-    let (_, within) = write.path.split_once("/namespaces/")?;
-    let mut parts = within.split('/').skip(1);
-    let plural = parts.next()?;
-    let name = parts.next().or_else(|| write.body["metadata"]["name"].as_str()).unwrap_or("(new)");
-    (ROLLS.contains(&plural) || plural.ends_with("templates")).then_some((plural, name))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn only_what_replaces_machines_stands_in_the_way() {
-        let write = |verb, path: &str, is_new| WouldWrite {
-            verb,
-            path: format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/a/{path}"),
-            is_new,
-            body: json!({"metadata": {"name": "from-the-body"}}),
-        };
-        let writes = [
-            write("apply", "machinesets/settled", false),
-            write("apply", "machinesets/surprise", true),
-            write("create", "machines", true),
-            write("delete", "machines/old", false),
-            write("apply", "kubeadmconfigtemplates/rotated", true),
-            write("create", "secrets", true),
-            write("patch", "clusters/c", false),
-        ];
-        let refused = WouldWrite {
-            body: json!({"status": {"conditions": [{"type": "TopologyReconciled", "reason": TAKE_OVER_REFUSED,
-                "message": "taking over X would remove f: nothing is written. Add it"}]}}),
-            ..write("apply", "clusters/refused/status", false)
-        };
-        let found = write_findings(&[refused]);
-        assert_eq!(found[0].about, "Cluster refused");
-        assert_eq!(found[0].remedy, "Add it");
-        assert_eq!(found[0].level, Level::Blocks);
-
-        let found: Vec<String> = write_findings(&writes).into_iter().map(|finding| finding.about).collect();
-        let expected = [
-            "machinesets surprise",
-            "machines from-the-body",
-            "machines old",
-            "kubeadmconfigtemplates rotated",
-        ];
-        assert_eq!(found, expected);
+/// What stands against a take-over in what would be written: fields that would be lost, Machines that would count as outdated, and
+/// machines, or what machines are made from, that would come or go.
+pub async fn write_findings(client: &Client, management: &Management, writes: &[WouldWrite]) -> Vec<Finding> {
+    let mut rotated = BTreeMap::new();
+    for write in writes.iter().filter(|write| write.is_new) {
+        if let Some(before) = template_before(client, write).await {
+            rotated.insert(write.path.clone(), before);
+        }
     }
+    readiness::write_findings(writes, &management.objects.machines, &rotated)
+}
+
+/// The template that a new one would stand in for: the newest of the same topology entry.
+async fn template_before(client: &Client, write: &WouldWrite) -> Option<Value> {
+    let (plural, _) = write.rolls_out().filter(|(plural, _)| plural.ends_with("templates"))?;
+    let (within, _) = write.path.split_once(plural)?;
+    let labels = &write.becomes["metadata"]["labels"];
+    let same: Vec<String> = [CLUSTER_NAME_LABEL, TOPOLOGY_DEPLOYMENT_NAME_LABEL, TOPOLOGY_POOL_NAME_LABEL]
+        .into_iter()
+        .map(|label| match labels[label].as_str() {
+            Some(value) => format!("{label}={value}"),
+            None => format!("!{label}"),
+        })
+        .collect();
+    let selected = ListParams::default().labels(&same.join(","));
+    let request = kube::core::Request::new(format!("{within}{plural}")).list(&selected);
+    let found: Value = client.request(request.ok()?).await.ok()?;
+    let created = |template: &&Value| template["metadata"]["creationTimestamp"].as_str().map(str::to_owned);
+    found["items"].as_array()?.iter().max_by_key(created).cloned()
 }

@@ -3,25 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use http::{Method, Request, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 use serde_json::Value;
 use tower::service_fn;
-
-/// A write that did not happen.
-#[derive(Clone, Debug, PartialEq)]
-pub struct WouldWrite {
-    /// `create`, `update`, `patch`, `apply` or `delete`.
-    pub verb: &'static str,
-    /// Path of the object, or of its kind if it would be created.
-    pub path: String,
-    /// Whether the object is not there yet, as far as the server says so.
-    pub is_new: bool,
-    /// What would be sent; nothing for deletions.
-    pub body: Value,
-}
+use windlass_engine::readiness::WouldWrite;
 
 /// A client that tells what would be written. The server is asked what it would make of it (`dryRun=All`), so what it
 /// would refuse is refused. Each write is told once, however often it is tried; Events are not told.
@@ -47,6 +35,7 @@ pub fn dry_run(client: Client, tell: impl Fn(WouldWrite) + Send + Sync + 'static
                     Method::DELETE => Value::Null,
                     _ => serde_json::from_slice(&body).unwrap_or_default(),
                 },
+                becomes: Value::Null,
             };
             let answer = if parts.method == Method::DELETE {
                 // Options in the body of a deletion hide the query: what is there now is answered instead.
@@ -55,9 +44,17 @@ pub fn dry_run(client: Client, tell: impl Fn(WouldWrite) + Send + Sync + 'static
                 client.send(get).await
             } else {
                 parts.uri = with_dry_run(&parts.uri).map_err(kube::Error::HttpError)?;
-                let answer = client.send(Request::from_parts(parts, Body::from(body.to_vec()))).await;
-                would.is_new = answer.as_ref().is_ok_and(|answer| answer.status() == StatusCode::CREATED);
-                answer
+                let answer = client.send(Request::from_parts(parts, Body::from(body.to_vec()))).await?;
+                would.is_new = answer.status() == StatusCode::CREATED;
+                match would.is_new {
+                    true => {
+                        let (head, body) = answer.into_parts();
+                        let body = body.collect().await?.to_bytes();
+                        would.becomes = serde_json::from_slice(&body).unwrap_or_default();
+                        Ok(Response::from_parts(head, Body::from(body.to_vec())))
+                    }
+                    false => Ok(answer),
+                }
             };
             let is_event = would.path.split('/').any(|part| part == "events");
             let once = format!("{} {} {}", would.verb, would.path, would.body);

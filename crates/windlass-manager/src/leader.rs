@@ -57,11 +57,16 @@ impl LeaderOptions {
         Self {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            identity: format!("{}/{}", self.namespace, self.name),
+            identity: self.full_name(),
             lease: self.lease * 4,
             kept_at_the_end: Some(self.lease),
             ..self.clone()
         }
+    }
+
+    /// Namespace and name of the Lease.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
     }
 }
 

@@ -5,12 +5,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
+use kube::api::Api;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use windlass_api::names::WATCH_FILTER_LABEL;
 use windlass_engine::features::Features;
+use windlass_engine::readiness::{UPSTREAMS_LEASES, leads_instead};
 use windlass_hooks::HookClient;
 use windlass_inmemory::Provider;
 use windlass_runtime::{Clock, Manager, Options, describe_error};
@@ -67,6 +70,20 @@ pub enum RunError {
     /// There is no API to look at.
     #[error("the API does not answer: {0}")]
     Unreachable(String),
+    /// Cluster API's own controllers run, and this process would write to the same objects.
+    #[error(
+        "Cluster API's manager {holder} holds the Lease {lease} and does the work of the controllers {}: two programs would write to \
+         the same objects. Hold its Lease with --hold-lease {lease}, or leave these controllers out; docs/migrating.md says how",
+        controllers.join(", ")
+    )]
+    UpstreamLeads {
+        /// Namespace and name.
+        lease: String,
+        /// What holds it.
+        holder: String,
+        /// Controllers that both would run.
+        controllers: Vec<&'static str>,
+    },
     /// Another process may lead by now.
     #[error("the lease was lost: another process may act now, so this one ends")]
     LeaseLost,
@@ -147,7 +164,7 @@ fn run_until<'a>(
         let hooks = hook_client(client.clone());
         let mut tasks = Vec::new();
 
-        let mut candidate = options.leader.map(|leader| Candidate::new(client.clone(), leader));
+        let mut candidate = options.leader.clone().map(|leader| Candidate::new(client.clone(), leader));
         let standing = candidate.as_ref().map(Candidate::standing);
         let mut at = Listening { diagnostics: None, webhooks: None };
         if let Some(address) = options.diagnostics {
@@ -156,7 +173,7 @@ fn run_until<'a>(
             at.diagnostics = Some(bound);
             tasks.push(task);
         }
-        if let Some((address, files)) = options.webhooks {
+        if let Some((address, files)) = options.webhooks.clone() {
             let (listener, bound) = listen(address).await?;
             at.webhooks = Some(bound);
             let serving = serve_webhooks(listener, files, client.clone(), options.features)?;
@@ -169,6 +186,14 @@ fn run_until<'a>(
                 () = &mut stop => return Ok(Ended::Stopped),
                 () = candidate.join() => {}
             }
+        }
+        if !options.once
+            && let Err(refused) = nothing_leads_instead(&client, &options).await
+        {
+            if let Some(candidate) = &mut candidate {
+                candidate.resign().await;
+            }
+            return Err(refused);
         }
         told(Told::Ready);
         let mut candidates: Vec<Candidate> = candidate.into_iter().collect();
@@ -210,6 +235,33 @@ fn run_until<'a>(
         }
         outcome
     })
+}
+
+/// Looks once, at the start, whether Cluster API's managers run whose Leases are not going to be held. What may not be read is taken
+/// to be fine: a Lease that is held is waited for in any case.
+async fn nothing_leads_instead(client: &Client, options: &RunOptions) -> Result<(), RunError> {
+    let own = options.leader.as_ref().map(LeaderOptions::full_name).unwrap_or_default();
+    for (namespace, name) in UPSTREAMS_LEASES {
+        let is_held = options.held_leases.iter().any(|held| held.namespace == namespace && held.name == name);
+        if is_held {
+            continue;
+        }
+        let lease = match Api::<Lease>::namespaced(client.clone(), namespace).get_opt(name).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::debug!(namespace, name, error = %describe_error(&error), "cannot read this Lease");
+                None
+            }
+        };
+        let leads = lease.and_then(|lease| {
+            leads_instead(&lease, &options.controllers.names(), &own, jiff::Timestamp::now())
+        });
+        if let Some((holder, controllers)) = leads {
+            let lease = format!("{namespace}/{name}");
+            return Err(RunError::UpstreamLeads { lease, holder: holder.identity, controllers });
+        }
+    }
+    Ok(())
 }
 
 /// Answers questions about a manager, which may begin to run later: one that waits for its turn is ready, if `able` says that

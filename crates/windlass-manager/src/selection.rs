@@ -150,6 +150,11 @@ impl Selection {
         }
     }
 
+    /// What users call those that run.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.0.iter().map(|controller| controller.name()).collect()
+    }
+
     /// Whether a controller runs.
     pub fn has(&self, controller: Controller) -> bool {
         self.0.contains(&controller)

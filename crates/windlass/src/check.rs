@@ -68,23 +68,26 @@ pub(crate) async fn run(command: CheckCommand) -> Result<(), Failure> {
         Selection::from_names(&command.controllers).map_err(|error| Failure::Invalid(error.to_string()))?;
     let (client, _) = command.api.connect().await?;
     let management = read_management(&client).await.map_err(|error| Failure::Failed(error.to_string()))?;
-    let mut report = assess(&management, jiff::Timestamp::now());
+    let mut report = assess(&management, &controllers.names(), jiff::Timestamp::now());
     // Without the kinds there is nothing that controllers could look at.
     let can_try = !command.without_dry_run && !report.clusters.is_empty();
     let writes = match can_try {
         true => Some(
-            would_write(client, &controllers).await.map_err(|error| Failure::Failed(error.to_string()))?,
+            would_write(client.clone(), &controllers)
+                .await
+                .map_err(|error| Failure::Failed(error.to_string()))?,
         ),
         false => None,
     };
-    report.add(write_findings(writes.as_deref().unwrap_or_default()));
+    report.add(write_findings(&client, &management, writes.as_deref().unwrap_or_default()).await);
     let is_refused = match command.fail_on {
         FailOn::Warning => report.worst() >= Some(Level::Warning),
         FailOn::Blocks => report.worst() >= Some(Level::Blocks),
     };
     let document = CheckDocument {
         next: next(&report, &command.controllers.join(",")),
-        would_write: writes.map(|writes| writes.iter().map(line).collect()),
+        would_write: writes
+            .map(|writes| writes.iter().filter(|write| !write.is_status()).map(line).collect()),
         report,
     };
     match command.output {
@@ -129,6 +132,18 @@ fn render(document: &CheckDocument) -> String {
         }
         let _ = writeln!(text, "{HEAD}Installed{HEAD:#}\n{}", table.render());
     }
+    if !report.providers.is_empty() {
+        let mut table = Table::new(["PROVIDER", "TYPE", "VERSION", "NAMESPACE"]);
+        for provider in &report.providers {
+            table.row([
+                plain(&provider.name),
+                plain(&provider.kind),
+                plain(&provider.version),
+                plain(&provider.namespace),
+            ]);
+        }
+        let _ = writeln!(text, "{HEAD}Providers{HEAD:#} (on record with clusterctl)\n{}", table.render());
+    }
     if !report.components.is_empty() {
         let mut table = Table::new(["PROGRAM", "LEASE", "HELD BY"]);
         for component in &report.components {
@@ -138,7 +153,7 @@ fn render(document: &CheckDocument) -> String {
         let _ = writeln!(text, "{HEAD}Running{HEAD:#}\n{}", table.render());
     }
     if !report.clusters.is_empty() {
-        let mut table = Table::new(["CLUSTER", "CLASS", "VERSION", "MACHINES", "STATE"]);
+        let mut table = Table::new(["CLUSTER", "CLASS", "VERSION", "MACHINES", "STATE", "LAST WRITTEN BY"]);
         for cluster in &report.clusters {
             let dash = |text: &str| plain(if text.is_empty() { "-" } else { text });
             let machines = cluster.machines.to_string();
@@ -148,6 +163,7 @@ fn render(document: &CheckDocument) -> String {
                 dash(&cluster.version),
                 plain(&machines),
                 plain(cluster.state),
+                dash(&cluster.last_written_by),
             ]);
         }
         let _ = writeln!(text, "{HEAD}Clusters{HEAD:#}\n{}", table.render());

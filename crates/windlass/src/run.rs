@@ -24,7 +24,8 @@ use crate::serve::termination;
 #[derive(Args)]
 #[command(after_help = "\
 Of several processes one acts: the one that holds the Lease. The others take over when it is gone. Controllers that
-run elsewhere, such as upstream's, are left out with --controllers. deploy/ has manifests for all of it.
+run elsewhere, such as upstream's, are left out with --controllers. deploy/ has manifests for all of it. Where Cluster
+API's managers hold their Leases, and these are not to be held, a start is refused with exit code 3.
 
 Examples:
   windlass run --kubeconfig ~/.kube/config --dry-run
@@ -135,6 +136,7 @@ pub(crate) async fn run(command: RunCommand) -> Result<(), Failure> {
     match ended {
         Ok(Ended::Stopped | Ended::Idle) => Ok(()),
         Err(error @ RunError::Webhooks(_)) => Err(Failure::Invalid(error.to_string())),
+        Err(error @ RunError::UpstreamLeads { .. }) => Err(Failure::Refused(error.to_string())),
         Err(error) => Err(Failure::Failed(error.to_string())),
     }
 }

@@ -11,7 +11,7 @@ use windlass_runtime::{Context, Incomplete, WriteError, controller_reference, ow
 use super::FINALIZER;
 use super::observe::Seen;
 use crate::external::External;
-use crate::references::{self, ignore_gone};
+use crate::references::{self, ignore_gone, is_current};
 
 /// Gives a Machine its label, its finalizer and, if it has no controller, its Cluster as owner; true if that was needed.
 pub(super) async fn adopt(
@@ -71,13 +71,13 @@ fn claimed(machine: &Machine, external: &External) -> Result<Option<serde_json::
         maker.is_some_and(|maker| maker.uid == owner.uid)
             || (owner.kind == MachineSet::KIND && api_version::group(&owner.api_version) == CLUSTER_GROUP)
     };
-    let is_ours = |owner: &OwnerReference| owner.uid == uid && owner.controller == Some(true);
+    let controller = controller_reference(machine)?;
     let owners = object.owner_references();
     let mut metadata = Map::new();
-    if !owners.iter().any(is_ours) || owners.iter().any(is_maker) {
+    if !owners.iter().any(|owner| is_current(owner, &controller)) || owners.iter().any(is_maker) {
         let mut wanted: Vec<OwnerReference> =
             owners.iter().filter(|owner| !is_maker(owner) && owner.uid != uid).cloned().collect();
-        wanted.push(controller_reference(machine)?);
+        wanted.push(controller);
         metadata.insert("ownerReferences".to_owned(), json!(wanted));
     }
     if object.labels().get(CLUSTER_NAME_LABEL) != Some(&machine.spec.cluster_name) {

@@ -7,6 +7,7 @@ mod blueprint;
 mod class;
 mod current;
 mod errors;
+mod finalizers;
 mod hooks;
 mod patches;
 mod reconcile;

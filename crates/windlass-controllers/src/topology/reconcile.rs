@@ -32,7 +32,7 @@ use super::current::{Caches, Current};
 use super::errors::TopologyError;
 use super::hooks::{ClusterHooks, Decided};
 use super::status::PlanShown;
-use super::{patches, status, sweep, variables};
+use super::{finalizers, patches, status, sweep, variables};
 use crate::extension_config::{Extensions, is_another};
 use crate::external::Externals;
 use crate::workload_nodes::WorkloadNodes;
@@ -178,6 +178,7 @@ impl Reconciler for TopologyController {
             status::write(context, &cluster, &self.plan_shown, &TopologyOutcome::Paused(pause)).await?;
             return Ok(Outcome::done());
         }
+        finalizers::release(context, &self.caches.machine_deployments, &self.machine_sets, &cluster).await?;
         self.extensions.warm_up().await;
         if cluster.metadata.deletion_timestamp.is_some() {
             return self.delete(context, &cluster).await;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 use windlass_api::cluster::Cluster;
-use windlass_api::names::{
-    CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, PENDING_HOOKS_ANNOTATION, REPLICAS_MANAGED_BY_ANNOTATION,
-    UPDATE_IN_PROGRESS_ANNOTATION, UPGRADE_STEP_ANNOTATION,
-};
-use windlass_version::{Version, kubelet_skew};
+use windlass_api::conditions::ROLLING_OUT;
+use windlass_api::names::{CONTROL_PLANE_LABEL, PENDING_HOOKS_ANNOTATION, UPGRADE_STEP_ANNOTATION};
+use windlass_version::{Version, check_control_plane_step, kubelet_skew};
 
-use super::{Finding, Level, Objects};
+use super::object::{annotation, belongs, condition, full_name, machines_of, name, namespace, text};
+use super::providers::last_writer;
+use super::{Finding, InstalledProvider, Level, Objects};
 use crate::pause::Pause;
 
 /// A Cluster, in a line.
@@ -28,9 +28,12 @@ pub struct ClusterState {
     pub machines: usize,
     /// What it is in the middle of: `settled`, `upgrading`, `paused` or `being deleted`.
     pub state: &'static str,
+    /// Who wrote it last, and when; empty if it does not say.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub last_written_by: String,
 }
 
-pub(super) fn states(objects: &Objects) -> Vec<ClusterState> {
+pub(super) fn states(objects: &Objects, providers: &[InstalledProvider]) -> Vec<ClusterState> {
     let mut states: Vec<ClusterState> = objects
         .clusters
         .iter()
@@ -42,6 +45,7 @@ pub(super) fn states(objects: &Objects) -> Vec<ClusterState> {
                 version: text(&topology["version"]),
                 machines: machines_of(objects, cluster).count(),
                 state: state(cluster, objects),
+                last_written_by: last_writer(cluster, providers),
             }
         })
         .collect();
@@ -70,16 +74,23 @@ fn upgrading(cluster: &Value, objects: &Objects) -> Option<String> {
             return Some(format!("annotation {mark} is {value:?}"));
         }
     }
+    for (kind, found) in [
+        ("KubeadmControlPlane", &objects.control_planes),
+        ("MachineDeployment", &objects.machine_deployments),
+    ] {
+        let is_rolling =
+            |object: &&Value| belongs(object, cluster) && condition(object, ROLLING_OUT) == Some("True");
+        if let Some(object) = found.iter().find(is_rolling) {
+            return Some(format!("{kind} {} is rolling out", name(object)));
+        }
+    }
     let wanted = cluster["spec"]["topology"]["version"].as_str()?;
     let other = machines_of(objects, cluster).find(|machine| {
         let version = machine["spec"]["version"].as_str();
         version.is_some_and(|version| version != wanted)
     })?;
     let version = text(&other["spec"]["version"]);
-    Some(format!(
-        "Machine {} is at {version}, the topology asks for {wanted}",
-        text(&other["metadata"]["name"])
-    ))
+    Some(format!("Machine {} is at {version}, the topology asks for {wanted}", name(other)))
 }
 
 pub(super) fn findings(objects: &Objects) -> Vec<Finding> {
@@ -91,8 +102,8 @@ pub(super) fn findings(objects: &Objects) -> Vec<Finding> {
         } else if let Some(evidence) = upgrading(cluster, objects) {
             let remedy = format!(
                 "wait for its end, or look at what comes next: windlass describe cluster {} -n {}",
-                text(&cluster["metadata"]["name"]),
-                text(&cluster["metadata"]["namespace"])
+                name(cluster),
+                namespace(cluster)
             );
             findings.push(Finding::new(
                 Level::Warning,
@@ -102,6 +113,7 @@ pub(super) fn findings(objects: &Objects) -> Vec<Finding> {
             ));
         }
         findings.extend(skew(cluster, objects, &about));
+        findings.extend(no_next_version(cluster, objects, &about));
         if cluster["spec"]["topology"].is_null() {
             findings.push(Finding::new(
                 Level::Note,
@@ -111,49 +123,13 @@ pub(super) fn findings(objects: &Objects) -> Vec<Finding> {
             ));
         }
     }
-    for machine in &objects.machines {
-        let about = format!("Machine {}", full_name(machine));
-        if annotation(machine, UPDATE_IN_PROGRESS_ANNOTATION).is_some() {
-            findings.push(Finding::new(
-                Level::Note,
-                &about,
-                "is being updated in place: the update is finished",
-                "",
-            ));
-        }
-        if condition(machine, "OwnerRemediated").is_some_and(|status| status == "False") {
-            let what = "is marked as unhealthy: it is replaced in the first minute";
-            let remedy = format!(
-                "kubectl annotate machine {} -n {} cluster.x-k8s.io/skip-remediation= to keep it",
-                text(&machine["metadata"]["name"]),
-                text(&machine["metadata"]["namespace"])
-            );
-            findings.push(Finding::new(Level::Warning, &about, what, remedy));
-        }
-        let has_cluster = objects.clusters.iter().any(|cluster| belongs(machine, cluster));
-        if !has_cluster {
-            let name = text(&machine["spec"]["clusterName"]);
-            findings.push(Finding::new(
-                Level::Warning,
-                &about,
-                format!("its Cluster {name:?} does not exist"),
-                "",
-            ));
-        }
-    }
-    for pool in &objects.machine_pools {
-        if let Some(manager) = annotation(pool, REPLICAS_MANAGED_BY_ANNOTATION) {
-            let what = format!("its replicas are managed by {manager:?} and are not written");
-            findings.push(Finding::new(Level::Note, format!("MachinePool {}", full_name(pool)), what, ""));
-        }
-    }
     for config in &objects.extension_configs {
         if condition(config, "Discovered").is_none_or(|status| status != "True") {
             findings.push(Finding::new(
                 Level::Warning,
-                format!("ExtensionConfig {}", text(&config["metadata"]["name"])),
+                format!("ExtensionConfig {}", name(config)),
                 "is not discovered: hooks that it handles hold upgrades back",
-                format!("kubectl describe extensionconfig {}", text(&config["metadata"]["name"])),
+                format!("kubectl describe extensionconfig {}", name(config)),
             ));
         }
     }
@@ -168,11 +144,10 @@ fn skew(cluster: &Value, objects: &Objects, about: &str) -> Vec<Finding> {
         by_version.insert((is_control_plane, text(&machine["spec"]["version"])), machine);
     }
     let versions = |control_plane: bool| {
-        by_version.iter().filter(move |((is, _), _)| *is == control_plane).filter_map(
-            |((_, version), machine)| {
-                Some((Version::parse(version).ok()?, text(&machine["metadata"]["name"])))
-            },
-        )
+        by_version
+            .iter()
+            .filter(move |((is, _), _)| *is == control_plane)
+            .filter_map(|((_, version), machine)| Some((Version::parse(version).ok()?, name(machine))))
     };
     let mut findings = Vec::new();
     for (worker, machine) in versions(false) {
@@ -187,14 +162,27 @@ fn skew(cluster: &Value, objects: &Objects, about: &str) -> Vec<Finding> {
     findings
 }
 
-fn machines_of<'a>(objects: &'a Objects, cluster: &'a Value) -> impl Iterator<Item = &'a Value> {
-    objects.machines.iter().filter(move |machine| belongs(machine, cluster))
-}
-
-fn belongs(machine: &Value, cluster: &Value) -> bool {
-    machine["metadata"]["namespace"] == cluster["metadata"]["namespace"]
-        && [&machine["spec"]["clusterName"], &machine["metadata"]["labels"][CLUSTER_NAME_LABEL]]
-            .contains(&&cluster["metadata"]["name"])
+/// A class that lists no version which the control plane could go to next, though it lists later ones.
+fn no_next_version(cluster: &Value, objects: &Objects, about: &str) -> Option<Finding> {
+    let class = &cluster["spec"]["topology"]["classRef"];
+    let within = class["namespace"].as_str().or(cluster["metadata"]["namespace"].as_str());
+    let class = objects.cluster_classes.iter().find(|found| {
+        found["metadata"]["name"] == class["name"] && found["metadata"]["namespace"].as_str() == within
+    })?;
+    let control_plane = objects.control_planes.iter().find(|found| belongs(found, cluster))?;
+    let current = Version::parse(control_plane["spec"]["version"].as_str()?).ok()?;
+    let listed = class["spec"]["kubernetesVersions"].as_array()?.iter().filter_map(Value::as_str);
+    // The list is in order: the first that is later is the next.
+    let next = listed
+        .filter_map(|version| Version::parse(version).ok())
+        .find(|version| current.is_older_than(version))?;
+    let violation = check_control_plane_step(&current, &next).err()?;
+    let what = format!(
+        "the control plane is at {current}, and the next version that ClusterClass {} lists is {next}: {violation}",
+        name(class)
+    );
+    let remedy = "add a version of the minor in between to its spec.kubernetesVersions; upgrades are refused until then";
+    Some(Finding::new(Level::Warning, about, what, remedy))
 }
 
 fn is_deleted(object: &Value) -> bool {
@@ -204,21 +192,4 @@ fn is_deleted(object: &Value) -> bool {
 fn is_paused(cluster: &Value) -> bool {
     let cluster: Option<Cluster> = serde_json::from_value(cluster.clone()).ok();
     cluster.is_some_and(|cluster| Pause::of(&cluster.metadata, Some(&cluster)).is_some())
-}
-
-fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
-    object["metadata"]["annotations"].get(name)?.as_str()
-}
-
-fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a str> {
-    let conditions = object["status"]["conditions"].as_array()?;
-    conditions.iter().find(|condition| condition["type"] == kind)?["status"].as_str()
-}
-
-fn full_name(object: &Value) -> String {
-    format!("{}/{}", text(&object["metadata"]["namespace"]), text(&object["metadata"]["name"]))
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }

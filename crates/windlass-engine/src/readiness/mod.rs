@@ -2,14 +2,20 @@
 //! way. Everything is read from objects that anybody may `get` and `list`; nothing here decides anything for a controller.
 
 mod clusters;
+mod health_checks;
 mod kinds;
+mod machines;
 mod managers;
-#[cfg(test)]
-mod tests;
+mod object;
+mod owners;
+mod providers;
+mod workers;
+mod writes;
 
 use std::fmt;
 
 use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Serialize;
@@ -17,7 +23,9 @@ use serde_json::Value;
 
 pub use clusters::ClusterState;
 pub use kinds::InstalledKind;
-pub use managers::{Component, Holder};
+pub use managers::{Component, Holder, UPSTREAMS_LEASES, leads_instead};
+pub use providers::InstalledProvider;
+pub use writes::{WouldWrite, write_findings};
 
 /// What was read of a management cluster.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +34,8 @@ pub struct Management {
     pub crds: Vec<CustomResourceDefinition>,
     /// All Leases.
     pub leases: Vec<Lease>,
+    /// Deployments in the namespaces of these Leases, whose arguments say which features are on; empty if they could not be read.
+    pub deployments: Vec<Deployment>,
     /// Services that webhooks and conversions of Cluster API's kinds are sent to.
     pub services: Vec<CalledService>,
     /// Objects by their kind, as the API shows them in its newest version.
@@ -37,12 +47,24 @@ pub struct Management {
 pub struct Objects {
     /// Clusters.
     pub clusters: Vec<Value>,
+    /// ClusterClasses.
+    pub cluster_classes: Vec<Value>,
+    /// KubeadmControlPlanes.
+    pub control_planes: Vec<Value>,
+    /// MachineDeployments.
+    pub machine_deployments: Vec<Value>,
     /// Machines.
     pub machines: Vec<Value>,
     /// MachinePools.
     pub machine_pools: Vec<Value>,
+    /// MachineHealthChecks.
+    pub machine_health_checks: Vec<Value>,
     /// ExtensionConfigs.
     pub extension_configs: Vec<Value>,
+    /// ClusterResourceSets.
+    pub cluster_resource_sets: Vec<Value>,
+    /// What clusterctl has on record about what it installed.
+    pub providers: Vec<Value>,
 }
 
 /// A Service that the API server calls before it writes or converts an object.
@@ -111,6 +133,8 @@ impl Finding {
 pub struct Report {
     /// Kinds of Cluster API, by group and kind.
     pub kinds: Vec<InstalledKind>,
+    /// Providers that clusterctl has installed, with their releases.
+    pub providers: Vec<InstalledProvider>,
     /// Programs that reconcile them, and whether they run.
     pub components: Vec<Component>,
     /// Clusters that would be taken over.
@@ -132,15 +156,25 @@ impl Report {
     }
 }
 
-/// Looks at everything that was read.
-pub fn assess(management: &Management, now: Timestamp) -> Report {
-    let kinds = kinds::installed(&management.crds);
-    let components = managers::components(&management.leases, now);
-    let clusters = clusters::states(&management.objects);
-    let mut report = Report { kinds, components, clusters, findings: Vec::new() };
-    let mut findings = kinds::findings(&management.crds);
-    findings.extend(managers::findings(&report.components, &management.services));
-    findings.extend(clusters::findings(&management.objects));
+/// Looks at everything that was read, for one who would run these controllers.
+pub fn assess(management: &Management, controllers: &[&str], now: Timestamp) -> Report {
+    let Management { crds, leases, deployments, services, objects } = management;
+    let providers = providers::installed(&objects.providers);
+    let mut report = Report {
+        kinds: kinds::installed(crds),
+        components: managers::components(leases, deployments, now),
+        clusters: clusters::states(objects, &providers),
+        providers,
+        findings: Vec::new(),
+    };
+    let mut findings = kinds::findings(crds);
+    findings.extend(managers::findings(&report.components, services, controllers));
+    findings.extend(managers::add_ons(&report.components, &objects.cluster_resource_sets, controllers));
+    findings.extend(clusters::findings(objects));
+    findings.extend(machines::findings(objects));
+    findings.extend(workers::findings(objects));
+    findings.extend(health_checks::findings(&objects.machine_health_checks));
+    findings.extend(owners::findings(objects, crds));
     report.add(findings);
     report
 }

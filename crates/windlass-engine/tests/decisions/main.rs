@@ -4,8 +4,10 @@
 mod forecast;
 mod in_place;
 mod machine_set;
+mod readiness;
 mod rollout;
 mod rollout_world;
+mod take_over_writes;
 mod topology_admission;
 mod topology_desired;
 mod topology_simulation;

@@ -21,6 +21,7 @@ use windlass_api::conditions::TOPOLOGY_RECONCILED;
 use windlass_api::names::{CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL, PENDING_HOOKS_ANNOTATION};
 use windlass_api::runtime::DISCOVERED_CONDITION;
 use windlass_engine::topology::{Entry, WorkerKind};
+use windlass_manager::Controller;
 use windlass_runtime::ObjectKey;
 use windlass_version::Version;
 
@@ -156,10 +157,18 @@ async fn upgraded(manifests: &[Value], options: &UpgradeOptions) -> Result<Upgra
     }
     let key = prepared.cluster.clone();
     let start = prepared.version.clone();
+    let mut hopeless = None;
     world
-        .run_until("the cluster is created", options.limit, |world| is_at(world, &key, &start))
+        .run_until("the cluster is created", options.limit, |world| {
+            hopeless = fails_for_ever(world, &key).filter(|_| !options.extension.is_live());
+            hopeless.is_some() || is_at(world, &key, &start)
+        })
         .await
         .map_err(created)?;
+    if let Some(failing) = hopeless {
+        let what = format!("reconcile the {} of {}", failing.controller, failing.key);
+        return Err(created(WorldError::Refused { what, reason: failing.error }));
+    }
     upgrade_world(&mut world, &key, options, prepared.warnings).await
 }
 
@@ -182,7 +191,9 @@ pub async fn upgrade_world(
     let patch = json!({"spec": {"topology": {"version": target.to_string()}}});
     let refused = |error: WorldError| UpgradeError::Refused(Box::new(error));
     world.patch::<Cluster>(cluster, patch).await.map_err(refused)?;
-    let steered = Steered { world, cluster, journal: &journal, target, begun, limit: options.limit };
+    let gives_up = !options.extension.is_live();
+    let steered =
+        Steered { world, cluster, journal: &journal, target, begun, limit: options.limit, gives_up };
     let course = steered.run(&options.steering).await?;
     Ok(journal.report(options.extension.calls(), begun.elapsed(), warnings, course))
 }
@@ -220,6 +231,19 @@ fn check_discovered<'a>(
         }
     }
     Ok(())
+}
+
+/// How often a reconcile fails in a row before it counts as one that fails for ever: with the pauses in between, that takes minutes.
+const HOPELESS: u32 = 12;
+
+/// The reconcile of the topology, if it fails again and again. Nothing comes from outside in a simulation, so that it would do so for
+/// days; a live extension may come back.
+fn fails_for_ever(world: &World, cluster: &ObjectKey) -> Option<windlass_runtime::Failing> {
+    let failing = world.manager()?.failing();
+    failing.into_iter().find(|failing| {
+        let is_topology = failing.controller == Controller::Topology.name();
+        is_topology && failing.key == *cluster && failing.failures >= HOPELESS
+    })
 }
 
 /// Why there is no way to the target, if the Cluster says so: waiting would not change it.

@@ -16,7 +16,7 @@ use windlass_version::Version;
 
 use super::observe::Journal;
 use super::report::{ApprovalRecord, RetargetRecord, StopRecord};
-use super::{UpgradeError, is_at, without_path};
+use super::{UpgradeError, fails_for_ever, is_at, without_path};
 use crate::world::{NotReached, World, WorldError};
 
 /// The reason of a stop that the owner of the Cluster did not ask for.
@@ -102,6 +102,8 @@ pub(super) struct Steered<'a> {
     pub(super) target: Version,
     pub(super) begun: Instant,
     pub(super) limit: Duration,
+    /// Whether a topology that fails again and again ends it before the limit.
+    pub(super) gives_up: bool,
 }
 
 /// What was done, and how it ended.
@@ -188,7 +190,7 @@ impl Steered<'_> {
         next: Option<&Retarget>,
         approved: &BTreeSet<String>,
     ) -> Result<Event, UpgradeError> {
-        let Self { world, cluster, journal, target, begun, limit } = self;
+        let Self { world, cluster, journal, target, begun, limit, gives_up } = self;
         let is_due = || match next.map(|next| &next.at) {
             Some(Moment::Step(step)) => journal.has_begun(step),
             Some(Moment::After(time)) => begun.elapsed() >= *time,
@@ -207,6 +209,11 @@ impl Steered<'_> {
             }
             if let Some(reason) = without_path(world, cluster) {
                 return Some(Event::NoPath(reason));
+            }
+            if *gives_up && next.is_none() && fails_for_ever(world, cluster).is_some() {
+                let (goal, waited) = ("the upgrade is done".to_owned(), begun.elapsed());
+                let waiting_on = world.waiting_on();
+                return Some(Event::Stalled(NotReached { goal, waited, is_final: true, waiting_on }));
             }
             let wait = world.get::<Cluster>(cluster).as_ref().and_then(Wait::of_cluster)?;
             let is_given = wait.step.as_ref().is_some_and(|step| approved.contains(step));

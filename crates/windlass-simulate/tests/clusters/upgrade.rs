@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use windlass_simulate::{
-    OperationRecord, TopologyManifests, UpgradeError, UpgradeReport, UpgradeRequest, UpgradeSteering,
-    simulate_upgrade,
+    OperationRecord, SimulatedExtension, TopologyManifests, UpgradeError, UpgradeOptions, UpgradeReport,
+    UpgradeRequest, UpgradeSteering, simulate_upgrade, upgrade,
 };
 
 fn upgraded(seed: u64) -> UpgradeReport {
@@ -45,6 +46,61 @@ fn workers_skip_what_they_may_and_hooks_and_machines_are_reported() {
     assert_eq!((report.machines.created, report.machines.deleted), (6, 6));
     assert_eq!(report.hooks.len(), 14);
     assert!(report.operations.windows(2).all(|pair| pair[0].end_seconds <= pair[1].start_seconds));
+}
+
+/// A class with a patch for a field that the control plane's template does not have.
+fn with_broken_patch(enabled_if: &str) -> Vec<Value> {
+    let manifests = TopologyManifests::new("c1", "v1.31.0", 1).versions(["v1.31.0", "v1.32.0"]);
+    let mut objects = manifests.objects();
+    let selector = json!({"apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlaneTemplate",
+        "matchResources": {"controlPlane": true}});
+    let replace = json!({"op": "replace", "path": "/spec/template/spec/nothing/here", "value": "x"});
+    for object in objects.iter_mut().filter(|object| object["kind"] == "ClusterClass") {
+        object["spec"]["patches"] = json!([{"name": "broken", "enabledIf": enabled_if,
+            "definitions": [{"selector": selector, "jsonPatches": [replace]}]}]);
+    }
+    objects
+}
+
+/// The outcome, and how much virtual time it took. A week of it would be more than a minute of a user's.
+async fn tried(manifests: &[Value]) -> (Result<UpgradeReport, UpgradeError>, Duration) {
+    let options = UpgradeOptions {
+        to: "v1.32.0".to_owned(),
+        seed: 1,
+        limit: Duration::from_secs(7 * 24 * 3600),
+        extension: SimulatedExtension::new(),
+        steering: UpgradeSteering::default(),
+    };
+    let begun = tokio::time::Instant::now();
+    let outcome = upgrade(manifests, &options).await;
+    (outcome, begun.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_topology_that_can_never_be_reconciled_is_not_waited_for() {
+    let mut even = TopologyManifests::new("c1", "v1.31.0", 3).objects();
+    for object in even.iter_mut().filter(|object| object["kind"] == "Cluster") {
+        object["spec"]["topology"]["controlPlane"]["replicas"] = json!(2);
+    }
+    for (manifests, why) in
+        [(with_broken_patch("true"), "there is no field \"nothing\""), (even, "2 is even")]
+    {
+        let (outcome, took) = tried(&manifests).await;
+        let error = outcome.err().map(|error| error.to_string()).unwrap_or_default();
+        let begins = "the cluster was not created: cannot reconcile the topology of default/c1: ";
+        assert!(error.starts_with(begins) && error.contains(why), "{error}");
+        assert!(took < Duration::from_secs(3600), "{took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_upgrade_that_the_class_breaks_stops_there_and_says_why() {
+    let at_target = "{{ eq .builtin.controlPlane.version \"v1.32.0\" }}";
+    let (outcome, took) = tried(&with_broken_patch(at_target)).await;
+    let stopped =
+        outcome.ok().and_then(|report| report.stopped).map(|stop| stop.waits_for).unwrap_or_default();
+    assert!(stopped.contains("there is no field \"nothing\""), "{stopped}");
+    assert!(took < Duration::from_secs(3600), "{took:?}");
 }
 
 #[test]

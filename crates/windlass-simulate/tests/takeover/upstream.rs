@@ -4,7 +4,7 @@
 //! becomes what upstream would have applied, written here field by field. What Windlass leaves out of an intent that
 //! upstream has in it, or the other way round, changes the object when Windlass takes over.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
@@ -13,8 +13,9 @@ use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use kube::core::Request;
 use serde_json::{Map, Value, json};
-use windlass_api::cluster::{Cluster, MachineDeployment};
+use windlass_api::cluster::{Cluster, MachineDeployment, MachineSet};
 use windlass_api::conditions::TOPOLOGY_RECONCILED;
+use windlass_api::names::{TOPOLOGY_MACHINE_DEPLOYMENT_FINALIZER, TOPOLOGY_MACHINE_SET_FINALIZER};
 use windlass_apiserver::{Admission, Denial, Review};
 use windlass_engine::condition;
 use windlass_engine::topology::TAKE_OVER_ANNOTATION;
@@ -189,6 +190,9 @@ fn applied(object: &Value, release: Release) -> Vec<(&'static str, Value)> {
         "MachineSet" => {
             let mut intent =
                 copy(object, &with_metadata(&["/metadata/finalizers", "/metadata/ownerReferences", "/spec"]));
+            // Its topology controllers delete the templates of MachineSets that go.
+            let finalizers = intent["metadata"]["finalizers"].as_array_mut().unwrap();
+            finalizers.push(json!(TOPOLOGY_MACHINE_SET_FINALIZER));
             if release == Release::V1_10 {
                 let annotations = intent["metadata"]["annotations"].as_object_mut().unwrap();
                 annotations.remove("cluster.x-k8s.io/disable-machine-create");
@@ -255,6 +259,11 @@ fn stored_besides(object: &Value, release: Release) -> Value {
         }
         "MachineSet" if release == Release::V1_10 => json!({"metadata": {"annotations":
             {"cluster.x-k8s.io/disable-machine-create": null}}}),
+        "MachineDeployment" => {
+            let mut finalizers = object["metadata"]["finalizers"].as_array().unwrap().clone();
+            finalizers.push(json!(TOPOLOGY_MACHINE_DEPLOYMENT_FINALIZER));
+            json!({"metadata": {"finalizers": finalizers}})
+        }
         "KubeadmConfig" if release == Release::V1_10 => {
             let is_init = object.pointer("/spec/joinConfiguration").is_none();
             let part = if is_init { "initConfiguration" } else { "joinConfiguration" };
@@ -352,6 +361,11 @@ async fn taken_over(release: Release) {
     for kind in KINDS {
         assert!(kinds.contains(kind), "{release:?}: there is no {kind} to be taken over: {kinds:?}");
     }
+    assert_eq!(
+        old_owners(&taken),
+        [""; 0],
+        "{release:?}: the garbage collector asks for owners in these versions"
+    );
     let parts = taken.into_iter().filter(|(name, object)| is_part(name) && !is_of_pool(object));
     let parts: Vec<(String, Value)> = parts.collect();
     assert_eq!(parts.len(), 10, "{release:?}: of five Machines");
@@ -368,6 +382,15 @@ async fn taken_over(release: Release) {
             "{release:?}: a label with several managers cannot be taken off: {name}: {of_label:?}"
         );
     }
+}
+
+/// Objects that refer to an owner at v1beta1, which a later release no longer serves.
+fn old_owners(objects: &BTreeMap<String, Value>) -> Vec<String> {
+    let is_old = |owner: &Value| owner["apiVersion"].as_str().unwrap().ends_with("cluster.x-k8s.io/v1beta1");
+    let owners =
+        |object: &Value| object["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+    let old = objects.iter().filter(|(_, object)| owners(object).iter().any(is_old));
+    old.map(|(name, object)| format!("{name}: {}", object["metadata"]["ownerReferences"])).collect()
 }
 
 fn is_of_pool(object: &Value) -> bool {
@@ -391,6 +414,51 @@ async fn a_cluster_of_1_11_is_taken_over_without_touching_a_machine() {
 #[tokio::test(start_paused = true)]
 async fn a_cluster_of_1_14_is_taken_over_without_touching_a_machine() {
     taken_over(Release::V1_14).await;
+}
+
+/// Upstream's topology controllers have finalizers of their own, and do not run any more: what is deleted later goes all the same.
+#[tokio::test(start_paused = true)]
+async fn what_is_deleted_after_a_take_over_is_not_held_by_upstreams_topology_controllers() {
+    let mut world = World::begin(WorldOptions::new(9)).await.unwrap();
+    world.apply_objects(&manifests()).await.unwrap();
+    world.run_until("created", LONG, |world| is_settled(world, 5)).await.unwrap();
+    rest(&mut world).await;
+    world.kill().await;
+    written_by(&world, Release::V1_14).await;
+    let before: BTreeSet<String> = world.list::<MachineSet>().iter().map(ResourceExt::name_any).collect();
+    assert!(world.list::<MachineSet>()[0].finalizers().contains(&TOPOLOGY_MACHINE_SET_FINALIZER.to_owned()));
+    world.restart().await;
+
+    let target = json!({"spec": {"topology": {"version": "v1.34.0"}}});
+    world.patch::<Cluster>(&key("c1"), target).await.unwrap();
+    let has_new_sets_only = |world: &World| {
+        let now: BTreeSet<String> = world.list::<MachineSet>().iter().map(ResourceExt::name_any).collect();
+        !now.is_empty() && now.is_disjoint(&before)
+    };
+    world
+        .run_until("rolled out", LONG, |world| is_settled(world, 5) && has_new_sets_only(world))
+        .await
+        .unwrap();
+
+    let no_group = json!({"spec": {"topology": {"workers": {"machineDeployments": null}}}});
+    world.patch::<Cluster>(&key("c1"), no_group).await.unwrap();
+    let has_group = |world: &World| !world.list::<MachineDeployment>().is_empty();
+    world.run_until("the group is gone", LONG, |world| !has_group(world)).await.unwrap();
+}
+
+/// The same where nothing else is deleted first.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_was_taken_over_can_be_deleted() {
+    let mut world = World::begin(WorldOptions::new(10)).await.unwrap();
+    world.apply_objects(&manifests()).await.unwrap();
+    world.run_until("created", LONG, |world| is_settled(world, 5)).await.unwrap();
+    rest(&mut world).await;
+    world.kill().await;
+    written_by(&world, Release::V1_14).await;
+    world.restart().await;
+    world.delete::<Cluster>(&key("c1")).await.unwrap();
+    world.run_until("deleted", LONG, |world| world.list::<Cluster>().is_empty()).await.unwrap();
+    assert_eq!((world.list::<MachineDeployment>().len(), world.list::<MachineSet>().len()), (0, 0));
 }
 
 /// What upstream applied and the topology does not have stays until the owner of the Cluster lets it go.

@@ -155,6 +155,36 @@ async fn of_two_processes_one_leads_and_the_other_takes_over() {
     third.says("Leading");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_start_is_refused_where_cluster_api_leads() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let _server = serve(path);
+    let client = client(path).await;
+    for object in [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "capi-system"}}),
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "controller-leader-election-capi", "namespace": "capi-system"},
+            "spec": {"holderIdentity": "capi-0", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z"}}),
+    ] {
+        apply(&client, &object).await.unwrap();
+    }
+    let refused = Command::new(env!("CARGO_BIN_EXE_windlass"))
+        .args(["run", "--kubeconfig", "kubeconfig", "--lease-namespace", "default", "--log-level", "error"])
+        .current_dir(path)
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("capi-0 holds the Lease capi-system/controller-leader-election-capi"), "{said}");
+    assert!(said.contains("--hold-lease capi-system/controller-leader-election-capi"), "{said}");
+    assert_eq!(holder(&client).await, "", "what it held is given back");
+
+    // What its feature gates may have turned off, and what another manager does, runs beside it.
+    let mut beside = run(path, "beside", &["--controllers", "topology,extensionconfig,kubeadmcontrolplane"]);
+    beside.says("Leading");
+}
+
 /// A user who may do everything but create Namespaces.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_namespace_for_its_lease_it_is_not_ready_and_says_why() {

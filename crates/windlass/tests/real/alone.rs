@@ -6,19 +6,41 @@ use std::time::Duration;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ListParams};
-use serde_json::Value;
+use kube::api::{Api, ListParams, PostParams};
+use serde_json::{Value, json};
 use windlass_api::cluster::{Cluster, MachineDeployment};
 
-use crate::management::{apply_all, example, manifests};
+use crate::management::{ACCOUNT, apply_all, example, manifests};
 use crate::site::{Site, commands_of, root};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_page_on_migration_installs_windlass_alone() {
     let mut site = Site::empty().await;
     site.follow("Alone").await;
+    assert_eq!(site.checks(), [0]);
     reconciles_a_topology(&site).await;
+    has_the_rights_that_providers_give(&site).await;
+}
+
+/// A provider whose kinds are of another group gives rights on them to Cluster API's managers by a label, and so to Windlass.
+async fn has_the_rights_that_providers_give(site: &Site) {
+    let may = || async {
+        let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "metadata": {},
+            "spec": {"user": ACCOUNT, "resourceAttributes": {"group": "metal.example.dev", "resource": "examplemachines",
+                "verb": "create", "namespace": "default"}}});
+        let api: Api<SubjectAccessReview> = Api::all(site.admin.clone());
+        let review = serde_json::from_value(review).unwrap();
+        let answer = api.create(&PostParams::default(), &review).await.unwrap();
+        answer.status.unwrap().allowed
+    };
+    assert!(!may().await);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "example-provider", "labels": {"cluster.x-k8s.io/aggregate-to-manager": "true"}},
+        "rules": [{"apiGroups": ["metal.example.dev"], "resources": ["*"], "verbs": ["*"]}]});
+    apply_all(&site.admin, vec![role]).await;
+    site.until("the right is aggregated", Duration::from_secs(30), may).await;
 }
 
 /// The certificate is the reader's own: it is good for the name of the Service, and everything that calls the Service trusts it.

@@ -187,6 +187,7 @@ async fn nothing_is_done_twice_whatever_is_killed() {
     management.until_at("v1.31.2", &mut machines, restart).await;
     figure("API server killed twice in an upgrade: restarts of the process", restarts);
     assert_eq!(machines.seen.len(), 10, "{:?}", machines.seen);
+    management.everything_has_a_known_manager().await;
     management.rights_were_enough();
 }
 
@@ -200,6 +201,7 @@ async fn upstreams_crds_are_enough() {
     management.until_at("v1.33.0", &mut machines, |_| {}).await;
     assert_eq!(management.calls(), CHAIN);
     assert_eq!(machines.seen.len(), MACHINES, "{:?}", machines.seen);
+    management.everything_has_a_known_manager().await;
     management.at_rest().await;
     management.rights_were_enough();
 }

@@ -223,6 +223,10 @@ impl Management {
         let needless = |request: &&Asked| request.resource != "leases" && request.verb != "watch";
         let others: Vec<String> = asked.iter().filter(needless).map(Asked::line).collect();
         assert!(others.is_empty(), "{others:#?}");
+        let is_renewal = |request: &&Asked| request.resource == "leases" && request.verb == "update";
+        let renewals = asked.iter().filter(is_renewal).count();
+        let of_the_lease = asked.iter().filter(|request| request.resource == "leases").count();
+        assert!(renewals > 20 && renewals == of_the_lease, "a renewal is one request: {:?}", counted(&asked));
     }
 
     /// Nothing was forbidden, nothing was refused as malformed, and every request says whose it is.
@@ -242,6 +246,9 @@ impl Management {
         );
         let anonymous = only(|request| !request.user_agent.starts_with("windlass/"));
         assert!(anonymous.is_empty(), "{} of {}: {}", anonymous.len(), asked.len(), anonymous[0]);
+        let unnamed =
+            only(|request| request.is_write() && request.verb != "delete" && request.manager().is_empty());
+        assert!(unnamed.is_empty(), "{} of {}: {}", unnamed.len(), asked.len(), unnamed[0]);
     }
 
     /// Whatever is written is written under a name: Cluster API's where the fields are its own, Windlass's otherwise.

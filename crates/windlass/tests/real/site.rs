@@ -49,6 +49,8 @@ pub(crate) struct Site {
     /// By namespace: the arguments that they were started with, and the processes.
     running: BTreeMap<String, (Vec<String>, Vec<Component>)>,
     started: usize,
+    /// Exit codes of `windlass check`, since they were last asked for.
+    checks: Vec<i32>,
 }
 
 impl Site {
@@ -57,7 +59,7 @@ impl Site {
         let cluster = RealCluster::start().await;
         let admin = cluster.admin().await;
         let ports = PROGRAMS.iter().map(|(namespace, ..)| (*namespace, free_port())).collect();
-        Self { cluster, admin, ports, running: BTreeMap::new(), started: 0 }
+        Self { cluster, admin, ports, running: BTreeMap::new(), started: 0, checks: Vec::new() }
     }
 
     /// Nothing but cert-manager.
@@ -243,8 +245,13 @@ impl Site {
         }
     }
 
+    /// What the checks of a page said, by their exit codes.
+    pub(crate) fn checks(&mut self) -> Vec<i32> {
+        std::mem::take(&mut self.checks)
+    }
+
     /// Runs a command in a directory, as one who administers the management cluster.
-    pub(crate) fn run(&self, directory: &Path, command: &str) {
+    pub(crate) fn run(&mut self, directory: &Path, command: &str) {
         println!("$ {command}");
         let program = windlass_program();
         let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
@@ -258,8 +265,12 @@ impl Site {
         let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let (out, err) = (said(&output.stdout), said(&output.stderr));
         // A check may have something to say against it.
-        let is_check = command.starts_with("windlass check") && output.status.code() == Some(3);
-        assert!(output.status.success() || is_check, "{command}: {out}\n{err}\n{}", self.logs());
+        let is_check = command.starts_with("windlass check");
+        let code = output.status.code().unwrap();
+        assert!(code == 0 || is_check && code == 3, "{command}: {out}\n{err}\n{}", self.logs());
+        if is_check {
+            self.checks.push(code);
+        }
         if command.starts_with("windlass") {
             println!("{out}");
         }

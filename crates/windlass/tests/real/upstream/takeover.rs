@@ -29,6 +29,7 @@ async fn a_cluster_is_taken_over_and_handed_back_without_touching_a_machine() {
     let made = site.objects().await;
 
     site.follow("Instead of Cluster API's controllers").await;
+    assert_eq!(site.checks(), [3, 0], "Cluster API runs before, and rests afterwards");
     tokio::time::sleep(SETTLING).await;
     let taken = site.objects().await;
     assert_eq!(touched(&made, &taken), [""; 0], "\n{}", site.logs());
