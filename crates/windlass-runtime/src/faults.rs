@@ -34,6 +34,8 @@ struct Plan {
     journal: Option<Vec<Write>>,
     delay: Option<(RangeInclusive<Duration>, Randomness)>,
     watches_down: bool,
+    /// Until when the API server is away.
+    away: Option<Instant>,
     layers: Layers,
 }
 
@@ -98,6 +100,13 @@ impl fmt::Display for Verb {
     }
 }
 
+impl Plan {
+    /// Until when the API server is away, if it is.
+    fn away_until(&self) -> Option<Instant> {
+        self.away.filter(|until| Instant::now() < *until)
+    }
+}
+
 impl Faults {
     /// No faults, yet.
     pub fn new() -> Self {
@@ -159,7 +168,11 @@ impl Faults {
 
     /// No trouble strikes any more.
     pub fn clear_layers(&self) {
-        self.plan().layers.clear();
+        let mut plan = self.plan();
+        plan.layers.clear();
+        plan.away = None;
+        drop(plan);
+        self.shared.watches_changed.notify_waiters();
     }
 
     /// Says what chance decides from whether a trouble strikes.
@@ -167,8 +180,20 @@ impl Faults {
         self.plan().layers.seed(seed);
     }
 
+    /// The API server does not answer for so long, and all watches break.
+    pub(crate) fn go_away(&self, time: Duration) {
+        // A moment at least, or watches that look a moment later would not notice.
+        self.plan().away = Some(Instant::now() + time.max(Duration::from_millis(1)));
+        self.shared.watches_changed.notify_waiters();
+    }
+
+    /// Whether the API server is away.
+    pub(crate) fn is_away(&self) -> bool {
+        self.plan().away_until().is_some()
+    }
+
     /// Whether a trouble strikes something now; if so, where the details of it are drawn from.
-    pub(crate) fn strikes(&self, trouble: Trouble, subject: &[&str]) -> Option<Generator> {
+    pub fn strikes(&self, trouble: Trouble, subject: &[&str]) -> Option<Generator> {
         self.plan().layers.strikes(trouble, subject, Instant::now())
     }
 
@@ -215,10 +240,17 @@ impl Faults {
     async fn watches_are(&self, down: bool) {
         loop {
             let changed = self.shared.watches_changed.notified();
-            if self.plan().watches_down == down {
+            let (is_down, back) = {
+                let plan = self.plan();
+                (plan.watches_down || plan.away_until().is_some(), plan.away_until())
+            };
+            if is_down == down {
                 return;
             }
-            changed.await;
+            match back.filter(|_| !down) {
+                Some(back) => drop(tokio::time::timeout_at(back, changed).await),
+                None => changed.await,
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Troubles: faults that strike at a rate, for a while, as layers around what a manager reads and writes.
 //!
 //! Those of watches and lists are built into the reflectors; those of single requests are a [`Troubled`] service between a
-//! client and the API. Which request is struck comes from the seed, the request and how often it was made before, and
+//! client and the API; those of hooks are for extensions to [ask](Faults::strikes) about. Which request is struck comes from the seed, the request and how often it was made before, and
 //! never from the order in which tasks happen to run.
 
 use std::fmt;
@@ -42,11 +42,16 @@ pub enum Trouble {
     FailedReads,
     /// Reads take some seconds.
     SlowReads,
+    /// The API server dies in the middle of a write and is away for some seconds: the write is there as a whole or not at
+    /// all, and its writer is not told which.
+    TornWrites,
+    /// Hooks fail, ask to wait, answer with something that is no answer, or not at all.
+    FlappingHooks,
 }
 
 impl Trouble {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::LateEvents,
         Self::LostEvents,
         Self::RepeatedEvents,
@@ -56,6 +61,8 @@ impl Trouble {
         Self::LostAnswers,
         Self::FailedReads,
         Self::SlowReads,
+        Self::TornWrites,
+        Self::FlappingHooks,
     ];
 
     /// In words, such as `late events`.
@@ -70,6 +77,8 @@ impl Trouble {
             Self::LostAnswers => "lost answers",
             Self::FailedReads => "failed reads",
             Self::SlowReads => "slow reads",
+            Self::TornWrites => "torn writes",
+            Self::FlappingHooks => "flapping hooks",
         }
     }
 }
@@ -150,7 +159,10 @@ pub(crate) fn up_to(random: &mut Generator, most: Duration) -> Duration {
 /// How long a slow read takes, at most.
 const SLOW: Duration = Duration::from_secs(5);
 
-/// A service in which requests meet the troubles of single requests. Watches are let through.
+/// How long an API server is away that died, at most.
+const AWAY: Duration = Duration::from_secs(10);
+
+/// A service in which requests meet the troubles of single requests. Watches are let through, unless the server is away.
 #[derive(Debug, Clone)]
 pub struct Troubled<S> {
     service: S,
@@ -171,10 +183,20 @@ enum Fate {
     Slowly(Duration),
     Refused(StatusCode, &'static str, &'static str),
     Unanswered,
+    /// The server dies with this request, and is away for so long.
+    Torn {
+        is_written: bool,
+        away: Duration,
+    },
+    /// The server is away.
+    Unreachable,
 }
 
 impl Fate {
     fn of<B>(request: &Request<B>, faults: &Faults) -> Self {
+        if faults.is_away() {
+            return Self::Unreachable;
+        }
         let path = request.uri().path();
         let query = request.uri().query().unwrap_or_default();
         let has = |parameter: &str| query.split('&').any(|part| part == parameter);
@@ -201,6 +223,9 @@ impl Fate {
         }
         if strikes(Trouble::LostAnswers).is_some() {
             return Self::Unanswered;
+        }
+        if let Some(mut random) = strikes(Trouble::TornWrites) {
+            return Self::Torn { is_written: random.bool(), away: up_to(&mut random, AWAY) };
         }
         Self::Served
     }
@@ -238,7 +263,21 @@ where
                 .body(Either::Right(Full::from(body.to_string())));
             return Box::pin(async move { answer.map_err(Into::into) });
         }
+        let broken = |kind, what: &'static str| io::Error::new(kind, what).into();
+        match fate {
+            Fate::Unreachable => {
+                let error = broken(io::ErrorKind::ConnectionRefused, "the server is away");
+                return Box::pin(async move { Err(error) });
+            }
+            Fate::Torn { is_written: false, away } => {
+                self.faults.go_away(away);
+                let error = broken(io::ErrorKind::ConnectionReset, "the server died before this write");
+                return Box::pin(async move { Err(error) });
+            }
+            _ => {}
+        }
         let answer = self.service.call(request);
+        let faults = self.faults.clone();
         Box::pin(async move {
             if let Fate::Slowly(time) = fate {
                 sleep(time).await;
@@ -247,6 +286,11 @@ where
             match fate {
                 Fate::Unanswered => {
                     Err(io::Error::new(io::ErrorKind::ConnectionReset, "the answer was lost").into())
+                }
+                Fate::Torn { away, .. } => {
+                    faults.go_away(away);
+                    Err(io::Error::new(io::ErrorKind::ConnectionReset, "the server died after this write")
+                        .into())
                 }
                 _ => Ok(answer.map(Either::Left)),
             }
@@ -308,5 +352,36 @@ mod tests {
         assert_eq!(code(fate("POST", "", "application/json")), Some(500));
         faults.clear_layers();
         assert_eq!(fate("POST", "", "application/json"), Fate::Served);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_died_in_a_write_is_away_for_a_while_and_has_all_of_the_write_or_nothing() {
+        let faults = Faults::new();
+        let written = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let count = written.clone();
+        let served = tower::service_fn(move |_: Request<()>| {
+            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            async { Ok::<_, io::Error>(Response::new(Full::new(bytes::Bytes::new()))) }
+        });
+        let mut service = Troubled::new(served, faults.clone());
+        let mut ask = |method: &str| service.call(Request::builder().method(method).body(()).unwrap());
+        faults.add_layer(Layer { trouble: Trouble::TornWrites, percent: 100, until: None });
+        let (mut whole, mut nothing) = (0, 0);
+        for _ in 0..20 {
+            let before = written.load(std::sync::atomic::Ordering::Relaxed);
+            let error = ask("POST").await.unwrap_err().to_string();
+            match written.load(std::sync::atomic::Ordering::Relaxed) - before {
+                0 => nothing += 1,
+                _ => whole += 1,
+            }
+            assert!(error.contains("the server died"), "{error}");
+            faults.watches_down().await;
+            assert_eq!(ask("GET").await.unwrap_err().to_string(), "the server is away");
+            let begun = Instant::now();
+            faults.watches_up().await;
+            assert!(begun.elapsed() <= AWAY);
+            assert!(ask("GET").await.is_ok(), "it is back");
+        }
+        assert!(whole > 0 && nothing > 0, "{whole} {nothing}");
     }
 }

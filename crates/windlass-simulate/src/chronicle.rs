@@ -133,12 +133,13 @@ impl Chronicle {
     /// The same, with the hooks in between that an extension let pass, which must follow the same world. A hook that
     /// was called again is told once.
     pub fn story(&self, cluster: &str, extension: &SimulatedExtension) -> Vec<String> {
-        self.story_with(cluster, extension, HookRecord::is_passed)
+        self.story_since(0, cluster, extension, HookRecord::is_passed)
     }
 
-    /// The same with the calls of hooks that `is_told`.
-    pub(crate) fn story_with(
+    /// The same after a revision, with the calls of hooks that `is_told`.
+    pub(crate) fn story_since(
         &self,
+        since: u64,
         cluster: &str,
         extension: &SimulatedExtension,
         is_told: impl Fn(&HookRecord) -> bool,
@@ -152,6 +153,7 @@ impl Chronicle {
         let passed = calls.iter().filter(|call| call.cluster == cluster && is_told(call));
         // A call that was made at a revision came after the write of that revision.
         story.extend(passed.map(|call| (call.revision, true, call.to_string())));
+        story.retain(|(revision, _, _)| *revision >= since);
         story.sort_by_key(|(revision, is_call, _)| (*revision, *is_call));
         let mut told: Vec<String> = Vec::new();
         for (_, is_call, entry) in story {

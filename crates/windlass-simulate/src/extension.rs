@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -17,11 +16,12 @@ use windlass_api::hooks::{Hook, HookTag};
 use windlass_api::names::{HOOKS_API_VERSION, RUNTIME_API_VERSION};
 use windlass_controllers::extension_config::ClusterNamespaces;
 use windlass_hooks::HookClient;
-use windlass_hooks::transport::{Endpoint, InProcess, boxed};
+use windlass_hooks::transport::{BoxTransport, Endpoint, InProcess, boxed};
 use windlass_store::Store;
 use windlass_version::Version;
 
 use crate::external_updater::{Reply as ExternalUpdateReply, SimulatedExternalUpdater};
+use crate::flapping::{HANGS_FOR, Told, flapping};
 use crate::live::LiveTransport;
 use crate::updater::SimulatedUpdater;
 use crate::world::World;
@@ -91,14 +91,13 @@ pub enum Misbehaviour {
     Flaps,
 }
 
-/// How long an extension takes that hangs: longer than any timeout.
-const HANGS_FOR: Duration = Duration::from_secs(3600);
-
 /// An extension in the process. Cheap to clone; all clones are one, also across restarts of the world.
 #[derive(Clone, Default)]
 pub struct SimulatedExtension {
     transport: InProcess,
     inner: Arc<Mutex<Inner>>,
+    /// What goes wrong with its answers, once it follows a world.
+    faults: Told,
     is_live: bool,
 }
 
@@ -241,8 +240,9 @@ impl SimulatedExtension {
         lock(&self.inner).relented.insert((hook, version.map(str::to_owned)));
     }
 
-    /// Notes with every call what had been written in this world before it.
+    /// Notes with every call what had been written in this world before it, and has its troubles with hooks.
     pub fn follow(&self, world: &World) {
+        *self.faults.lock().unwrap_or_else(PoisonError::into_inner) = Some(world.faults().clone());
         lock(&self.inner).store = Some(world.server().store().clone());
     }
 
@@ -260,13 +260,17 @@ impl SimulatedExtension {
 
     /// A client that calls it, as a new process would make one.
     pub fn client(&self) -> HookClient {
-        HookClient::builder(boxed(self.transport.clone())).build()
+        HookClient::builder(self.transport()).build()
     }
 
     /// The same for selectors of namespaces: their labels are those that the API has.
     pub fn client_of(&self, api: &Client) -> HookClient {
         let namespaces = ClusterNamespaces::new(api.clone());
-        HookClient::builder(boxed(self.transport.clone())).namespaces(namespaces).build()
+        HookClient::builder(self.transport()).namespaces(namespaces).build()
+    }
+
+    fn transport(&self) -> BoxTransport {
+        flapping(boxed(self.transport.clone()), Arc::clone(&self.faults))
     }
 
     /// The object that registers it.

@@ -7,6 +7,7 @@
 mod chronicle;
 mod extension;
 mod external_updater;
+mod flapping;
 mod in_process;
 mod ledger;
 mod live;

@@ -225,10 +225,23 @@ impl Backend for Disk {
 
     fn recover(&mut self) -> Result<u64, BackendError> {
         if self.sync_failed.load(Ordering::Acquire) {
-            let reason = "a sync failed, so what is on the disk is known only after a restart";
-            return Err(BackendError::Damaged(reason.to_owned()));
+            return Err(BackendError::Damaged(
+                "a sync failed, so what is on the disk is not known".to_owned(),
+            ));
         }
         Ok(self.reopen()?.position()?.0)
+    }
+
+    fn rewrite(&mut self, state: &State, lag: u64) -> Result<(), BackendError> {
+        self.redb = None;
+        if let Err(error) = self.dir.create(state, lag) {
+            // On a full disk it would take the room that the next attempt needs. What is reported is why it failed.
+            let _ = remove_if_there(&self.dir.path.join(NEW));
+            return Err(io::Error::other(error.to_string()).into());
+        }
+        // Another file, of which no sync has failed.
+        self.sync_failed = Arc::default();
+        self.reopen().map(drop)
     }
 }
 
@@ -281,5 +294,39 @@ pub(crate) fn remove_if_there(path: &Path) -> Result<(), IoError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(IoError::when("remove", path)(error)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{Key, Resource};
+    use crate::pending::Pending;
+    use crate::transaction::{Expect, Transaction};
+
+    fn put(disk: &mut Disk, state: State, name: &str) -> State {
+        let key = Key::new(&Resource::new("core/pods").unwrap(), "default", name).unwrap();
+        let mut pending = Pending::after(state);
+        pending.apply(Transaction::new().put(key, Expect::Anything, vec![7; 5_000])).unwrap();
+        disk.commit(&pending.batch).unwrap();
+        pending.state
+    }
+
+    /// After a failed sync the file has anything: here nothing that makes sense. What is in memory is written anew.
+    #[test]
+    fn after_a_failed_sync_the_store_is_written_anew_from_memory_and_goes_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut disk, contents) = DataDir::lock(directory.path()).unwrap().open().unwrap();
+        let state = put(&mut disk, contents.state, "a");
+        disk.sync_failed.store(true, Ordering::Release);
+        assert!(matches!(disk.recover(), Err(BackendError::Damaged(_))));
+        fs::write(directory.path().join(STORE), vec![0; 50_000]).unwrap();
+        disk.rewrite(&state, 0).unwrap();
+        assert_eq!(disk.recover().unwrap(), 1, "the next sync is one of another file");
+        let state = put(&mut disk, state, "b");
+        drop(disk);
+        let (_, contents) = DataDir::lock(directory.path()).unwrap().open().unwrap();
+        assert_eq!((contents.state.revision, contents.state.len()), (2, state.len()));
+        assert!(!directory.path().join(NEW).exists());
     }
 }

@@ -271,17 +271,34 @@ impl Repair {
     /// How long it waits before it tries again: opening the file again reads some of it.
     const EVERY: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_secs(1) };
 
-    /// The revision that is on the disk, if it can be written to again.
-    fn attempt(&mut self, published: &Published, backend: &mut impl Backend) -> Option<u64> {
+    /// The revision that is on the disk, if it can be written to again and there is one that may be. What is there otherwise is
+    /// replaced by what is in memory, which is all that was ever acknowledged.
+    fn attempt(
+        &mut self,
+        published: &Published,
+        backend: &mut impl Backend,
+        lag: u64,
+        may_be: impl Fn(u64) -> bool,
+    ) -> Option<u64> {
         if published.has_failed_for_good() || self.tried.elapsed() < Self::EVERY {
             return None;
         }
-        let recovered = catch_unwind(AssertUnwindSafe(|| backend.recover()));
+        let recover = || {
+            let reason = match backend.recover() {
+                Ok(found) if may_be(found) => return Ok(found),
+                Ok(found) => format!("it has revision {found}"),
+                Err(BackendError::Damaged(reason)) => reason,
+                Err(error) => return Err(error),
+            };
+            let state = published.state();
+            tracing::warn!(reason, revision = state.revision, "the store is written anew from memory");
+            backend.rewrite(&state, lag).map(|()| state.revision)
+        };
+        let recovered = catch_unwind(AssertUnwindSafe(recover));
         self.tried = Instant::now();
         match recovered {
             Ok(Ok(revision)) => return Some(revision),
-            Ok(Err(BackendError::Io(error))) => published.fail(&error.to_string()),
-            Ok(Err(error)) => published.fail_for_good(&error.to_string()),
+            Ok(Err(error)) => published.fail(&error.to_string()),
             Err(_) => published.fail_for_good("the storage engine panicked"),
         }
         None
@@ -295,15 +312,11 @@ fn recover(
     repair: &mut Repair,
     doubtful: &mut Option<Pending>,
 ) {
-    let Some(found) = repair.attempt(published, backend) else { return };
-    let known = published.state().revision;
-    match doubtful.take() {
-        Some(pending) if found == pending.batch.revision => published.publish(pending),
-        _ if found == known => {}
-        _ => {
-            let reason = format!("the disk has revision {found} after a failure, and not {known}");
-            return published.fail_for_good(&reason);
-        }
+    let (known, in_doubt) = (published.state().revision, doubtful.as_ref().map(|it| it.batch.revision));
+    let may_be = |found| found == known || Some(found) == in_doubt;
+    let Some(found) = repair.attempt(published, backend, 0, may_be) else { return };
+    if let Some(pending) = doubtful.take().filter(|pending| found == pending.batch.revision) {
+        published.publish(pending);
     }
     published.recover();
 }
@@ -450,6 +463,8 @@ fn write_relaxed(
     batches: &Receiver<Unsynced>,
 ) {
     let mut repair = Repair { tried: Instant::now() };
+    // Up to where everything is on the disk because it was written anew: older batches must not be written over that.
+    let mut rewritten = 0;
     while let Ok(mut next) = batches.recv() {
         let mut transactions = 1;
         while next.batch.objects.len() < BATCH_TRANSACTIONS {
@@ -459,7 +474,7 @@ fn write_relaxed(
             transactions += 1;
         }
         next.batch.lag = u64::from(RELAXED_LAG);
-        while !commit(published, &mut backend, &next.batch) {
+        while next.batch.revision > rewritten && !commit(published, &mut backend, &next.batch) {
             if published.has_failed_for_good() {
                 break;
             }
@@ -472,7 +487,8 @@ fn write_relaxed(
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if repair.attempt(published, &mut backend).is_some() {
+            if let Some(found) = repair.attempt(published, &mut backend, u64::from(RELAXED_LAG), |_| true) {
+                rewritten = found;
                 published.recover();
             }
         }

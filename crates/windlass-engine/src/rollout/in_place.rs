@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::sizes::Sizes;
+use super::sizes::{Member, Sizes};
 use super::{Limits, Machine, Note, Observed, Set, Strategy, roles};
 use crate::in_place::{Effect, InPlaceAnswer, Verdict, WhyNotInPlace};
 
@@ -144,6 +144,17 @@ pub(super) fn hand_over_updated(sizes: &mut Sizes, observed: &Observed, answers:
             set.resize(stay, Note::ExternallyUpdated { machines: updated.iter().cloned().collect() });
         }
         set.updated = Some(updated);
+    }
+}
+
+/// An old MachineSet without machines has nothing that could be updated, and what it misses must not come back from the old
+/// template: it may not even be able to, beside a control plane of another version. The new MachineSet creates it.
+pub(super) fn release_missing(sizes: &mut Sizes) {
+    let is_empty =
+        |set: &&mut Member| !set.deleting && set.intent.is_none() && set.status == 0 && set.spec > 0;
+    for set in sizes.old.iter_mut().filter(is_empty) {
+        (set.held, set.externally_updated) = (true, true);
+        set.resize(0, Note::ExternallyUpdated { machines: Vec::new() });
     }
 }
 

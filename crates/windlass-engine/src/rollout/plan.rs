@@ -110,6 +110,7 @@ pub fn plan(observed: &Observed, answers: &InPlaceAnswers) -> Plan {
         Strategy::External { fallback, .. } => {
             in_place::mark_moves(&mut sizes, observed, answers);
             in_place::hand_over_updated(&mut sizes, observed, answers);
+            in_place::release_missing(&mut sizes);
             let stuck = blocked_sets(&sizes, replicas, answers);
             match fallback {
                 Some(rolling) if !stuck.is_empty() => {

@@ -36,7 +36,7 @@ pub(super) struct Member {
     pub(super) moves: bool,
     /// Whether the machines that are handed over stay available while they are updated.
     pub(super) stays_available: bool,
-    /// Whether an external updater updates its machines.
+    /// Whether an external updater updates its machines, so that it creates none from its own template.
     pub(super) externally_updated: bool,
     /// Whether its size is settled, and nothing else may change it in this plan.
     pub(super) held: bool,

@@ -521,6 +521,23 @@ fn external_without_a_fallback_replaces_nothing_and_says_why() {
     assert!(plan_.blocked.unwrap().to_string().ends_with("asks for new Machines"));
 }
 
+/// Its only machine was deleted while the control plane is upgraded: from the old template it would not come back.
+#[test]
+fn a_machine_that_is_missing_under_external_comes_back_from_the_new_template() {
+    for strategy in [external(None), external(Some(RollingUpdate::default()))] {
+        for (replicas, sets, expected) in [
+            (1, [set("new", 0, 0, 0), set("a", 1, 0, 0)], [0, 0]),
+            (1, [set("new", 0, 0, 0), set("a", 0, 0, 0)], [1, 0]),
+            (1, [set("new", 1, 0, 0), set("a", 0, 0, 0)], [1, 0]),
+        ] {
+            let plan = plan(&observed(replicas, strategy, &sets), &InPlaceAnswers::new());
+            assert_eq!(sizes(&plan), [("new", expected[0]), ("a", expected[1])], "{sets:?}");
+            assert_eq!(plan.blocked, None);
+            assert_eq!(plan.old[0].create_disabled, sets[1].spec > 0, "it creates nothing meanwhile");
+        }
+    }
+}
+
 /// Machines of old MachineSet `a`: those that are done, those that are not.
 fn members(done: &[&str], left: &[&str]) -> Vec<Machine> {
     let done = done.iter().map(|name| Machine { reached: true, ..machine(name, "a", false, false) });

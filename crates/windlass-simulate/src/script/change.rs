@@ -32,7 +32,7 @@ use crate::world::key;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Play<'_> {
-    pub(super) async fn change(&mut self, action: &Action) -> Result<Done, PlayFailure> {
+    pub(crate) async fn change(&mut self, action: &Action) -> Result<Done, PlayFailure> {
         match action {
             Action::Create(cluster) => self.world.apply_objects(&cluster.objects()).await?,
             Action::Apply(Manifests::Inline(objects)) => self.world.apply_objects(objects).await?,
@@ -103,6 +103,11 @@ impl Play<'_> {
             _ => {}
         }
         Ok(Done::Quietly)
+    }
+
+    /// Whether there is an extension that takes whole updates over.
+    pub(crate) fn has_external_updater(&self) -> bool {
+        !self.external_updaters.is_empty()
     }
 
     fn exists(&self, object: &ObjectName) -> Result<(), PlayFailure> {

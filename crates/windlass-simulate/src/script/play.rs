@@ -153,7 +153,7 @@ pub(crate) struct Play<'a> {
 }
 
 /// What a statement came to, if it did.
-pub(super) enum Done {
+pub(crate) enum Done {
     /// Nothing to say.
     Quietly,
     /// A few words.

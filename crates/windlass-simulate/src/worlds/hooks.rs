@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use windlass_version::{Comparison, Version};
+
 /// What the hooks of a story say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hooks {
@@ -12,7 +14,9 @@ pub struct Hooks {
 }
 
 /// Pairs the hooks of a [story](crate::Chronicle::story): every hook before a step of the control plane or of the workers has
-/// the one after it, about the same version, and no step of either begins within another of its own.
+/// the one after it, about the same version, and no step of either begins within another of its own. No step begins before
+/// BeforeClusterUpgrade has passed, and AfterClusterUpgrade comes when no step is under way. A step of the control plane that
+/// is redirected to a later patch of its minor is one step, with the hook after its last version.
 ///
 /// # Errors
 ///
@@ -24,10 +28,16 @@ pub fn pair_hooks(story: &[String]) -> Result<Hooks, String> {
         let words: Vec<&str> = entry.split(' ').collect();
         match words.as_slice() {
             ["BeforeClusterUpgrade", _, "->", version] => hooks.began.push((*version).to_owned()),
-            [before @ ("BeforeControlPlaneUpgrade" | "BeforeWorkersUpgrade"), _, "->", version] => {
+            [before @ ("BeforeControlPlaneUpgrade" | "BeforeWorkersUpgrade"), from, "->", version] => {
                 let part = before.trim_start_matches("Before");
-                if let Some((_, other)) = open.iter().find(|(known, _)| *known == part) {
-                    return Err(format!("{entry} while the step to {other} has not ended"));
+                if hooks.began.is_empty() {
+                    return Err(format!("{entry} before BeforeClusterUpgrade"));
+                }
+                if let Some((_, other)) = open.iter().find(|(known, _)| *known == part).copied() {
+                    if !(part == "ControlPlaneUpgrade" && other == *from && is_later_patch(from, version)) {
+                        return Err(format!("{entry} while the step to {other} has not ended"));
+                    }
+                    open.remove(&(part, other));
                 }
                 open.insert((part, version));
             }
@@ -37,13 +47,25 @@ pub fn pair_hooks(story: &[String]) -> Result<Hooks, String> {
                     return Err(format!("{entry} without Before{part} to {version}"));
                 }
             }
-            ["AfterClusterUpgrade", version] => hooks.ended.push((*version).to_owned()),
+            ["AfterClusterUpgrade", version] => {
+                if let Some((part, other)) = open.first() {
+                    return Err(format!("{entry} before After{part} to {other}"));
+                }
+                hooks.ended.push((*version).to_owned());
+            }
             _ => {}
         }
     }
     match open.first() {
         None => Ok(hooks),
         Some((part, version)) => Err(format!("Before{part} to {version} without After{part}")),
+    }
+}
+
+fn is_later_patch(from: &str, to: &str) -> bool {
+    match (Version::parse(from), Version::parse(to)) {
+        (Ok(from), Ok(to)) => from.minor() == to.minor() && from.compare(&to) == Comparison::Less,
+        _ => false,
     }
 }
 
@@ -70,7 +92,18 @@ mod tests {
         assert_eq!(pair(&whole), Ok(Hooks { ended: versions(), began: versions() }));
         assert!(pair(&whole[..3]).unwrap_err().contains("without AfterControlPlaneUpgrade"));
         assert!(pair(&whole[3..]).unwrap_err().contains("without BeforeControlPlaneUpgrade"));
-        let twice = [whole[1], "BeforeControlPlaneUpgrade v1.31.0 -> v1.32.0"];
+        assert!(pair(&whole[1..]).unwrap_err().contains("before BeforeClusterUpgrade"));
+        let early = [whole[0], whole[1], whole[6]];
+        assert!(pair(&early).unwrap_err().contains("before AfterControlPlaneUpgrade"));
+        let twice = [whole[0], whole[1], "BeforeControlPlaneUpgrade v1.31.0 -> v1.32.0"];
         assert!(pair(&twice).unwrap_err().contains("has not ended"));
+        let redirected = [
+            whole[0],
+            whole[1],
+            "BeforeControlPlaneUpgrade v1.31.0 -> v1.31.7",
+            "AfterControlPlaneUpgrade v1.31.7",
+        ];
+        assert!(pair(&redirected).is_ok());
+        assert!(pair(&redirected[..3]).unwrap_err().contains("to v1.31.7 without After"));
     }
 }

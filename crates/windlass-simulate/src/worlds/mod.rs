@@ -9,11 +9,13 @@ mod draw;
 mod end;
 mod hooks;
 mod minimise;
+mod mutate;
 mod preview;
+mod rules;
 mod run;
 mod search;
 
-pub use draw::{Line, Role, Tale};
+pub use draw::{Freedoms, Line, Role, Tale};
 pub use end::End;
 pub use hooks::{Hooks, pair_hooks};
 pub use minimise::minimise;

@@ -6,10 +6,12 @@ use std::time::Duration;
 use kube::ResourceExt;
 use tokio::runtime::Builder;
 use windlass_api::cluster::Machine;
-use windlass_api::names::UPDATE_IN_PROGRESS_ANNOTATION;
+use windlass_api::names::{
+    ROLLOUT_FALLBACK_ANNOTATION, ROLLOUT_STRATEGY_ANNOTATION, UPDATE_IN_PROGRESS_ANNOTATION,
+};
 use windlass_random::{Generator, mix};
 
-use super::draw::{CLUSTER, Role, Tale};
+use super::draw::{CLUSTER, Line, Role, Tale};
 use super::run::Finding;
 use crate::extension::SimulatedExtension;
 use crate::script::{Action, Play, PlayOptions, Script, Statement, UpdaterOrder, obey};
@@ -94,8 +96,8 @@ fn in_virtual_time<T>(work: impl Future<Output = T>) -> Result<T, Finding> {
 }
 
 async fn happen_in(tale: &Tale, taken: Taken) -> Result<Foretold, Finding> {
-    let beginning: Vec<_> = tale.lines.iter().take_while(|line| line.role != Role::Fault).cloned().collect();
-    let story = Tale { lines: beginning, ..tale.clone() };
+    let beginning = tale.lines.iter().take_while(|line| line.role != Role::Fault);
+    let story = Tale { lines: beginning.filter_map(without_external).collect(), ..tale.clone() };
     let script = Script::parse(&story.to_string())
         .map_err(|error| Finding { line: Some(error.line), what: error.to_string() })?;
     let read = |file: &str| Err(format!("a tale has no file {file}"));
@@ -143,6 +145,16 @@ async fn happen_in(tale: &Tale, taken: Taken) -> Result<Foretold, Finding> {
         happened: happened.map(comparable).map_err(said),
         updaters,
     })
+}
+
+/// A line without strategy External: what an external updater will do, and when, cannot be foretold.
+fn without_external(line: &Line) -> Option<Line> {
+    if line.text.starts_with("external updater") {
+        return None;
+    }
+    let markers = [ROLLOUT_STRATEGY_ANNOTATION, ROLLOUT_FALLBACK_ANNOTATION];
+    let text = line.text.lines().filter(|line| !markers.iter().any(|marker| line.contains(marker)));
+    Some(Line { text: text.collect::<Vec<_>>().join("\n"), role: line.role })
 }
 
 async fn told(play: &mut Play<'_>, statement: &Statement) -> Result<(), Finding> {

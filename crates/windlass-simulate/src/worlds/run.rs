@@ -4,21 +4,28 @@ use std::fmt;
 use std::time::Duration;
 
 use kube::ResourceExt as _;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use serde_json::{Value, json};
 use tokio::runtime::Builder;
 use windlass_api::cluster::{Cluster, Machine};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::hooks::Hook;
 use windlass_api::infrastructure::DevMachine;
-use windlass_api::names::{PENDING_HOOKS_ANNOTATION, PIN_ANNOTATION, UPGRADE_STEP_ANNOTATION};
+use windlass_api::names::{
+    BOOTSTRAP_API_VERSION, CLUSTER_API_VERSION, CONTROL_PLANE_API_VERSION, INFRASTRUCTURE_API_VERSION,
+    PENDING_HOOKS_ANNOTATION, PIN_ANNOTATION, UPGRADE_STEP_ANNOTATION,
+};
 use windlass_inmemory::knobs::NEVER_READY_ANNOTATION;
+use windlass_patch::merge_patch;
 use windlass_version::Version;
 
-use super::draw::{CLUSTER, Tale};
+use super::draw::{CLUSTER, EXTERNAL_UPDATER, Role, Tale, WRITTEN};
 use super::end::End;
 use super::hooks::pair_hooks;
+use super::rules::Rules;
 use crate::chronicle::Chronicle;
 use crate::extension::HookRecord;
-use crate::script::{Play, PlayFailure, PlayOptions, Script};
+use crate::script::{Action, ExternalUpdaterOrder, Play, PlayFailure, PlayOptions, Script};
 use crate::upgrade::is_at;
 use crate::world::{World, WorldError, key};
 
@@ -28,6 +35,8 @@ const LONG: Duration = Duration::from_secs(6 * 3600);
 const SETTLING: Duration = Duration::from_secs(10 * 60);
 /// How long nothing may be written when nothing is left to do.
 const REST: Duration = Duration::from_secs(20 * 60);
+/// How often an external updater does what it has taken over.
+const ROUND: Duration = Duration::from_secs(10 * 60);
 /// More writes than any tale needs: beyond it, a controller runs in a loop.
 const MOST_WRITES: u64 = 30_000;
 
@@ -90,14 +99,33 @@ async fn live_in(tale: &Tale) -> Result<End, Finding> {
     let options = PlayOptions { seed: tale.seed, read: &read, live_extensions: false };
     let begun = Play::begin(&options).await;
     let mut play = begun.map_err(|cause| Finding { line: Some(1), what: cause.to_string() })?;
-    let chronicle = if tale.counts_machines { Chronicle::new() } else { Chronicle::of_any_change() };
+    let freedoms = tale.freedoms;
+    let chronicle = if freedoms.counts_machines { Chronicle::new() } else { Chronicle::of_any_change() };
     play.world.observe(chronicle.clone());
+    play.world.observe(Rules::new(freedoms));
+    let (acts, mending) = (tale.first_line(Role::Act), tale.first_line(Role::Mending));
+    let mut written = None;
+    // What happened to a Cluster that is gone is another story.
+    let mut since = 0;
     for statement in &script.statements {
+        if written.is_none() && statement.line >= acts {
+            written = Some(Originals::of(&play.world));
+        }
+        if freedoms.any_field && statement.line == mending {
+            play.world.faults().clear_layers();
+            written.take().unwrap_or_default().restore(&play.world).await?;
+        }
         let (_, failure) = play.statement(statement).await;
         // What a tale wants to do to a machine that is not there is not done.
         let is_moot = statement.is_tried && matches!(failure, Some(PlayFailure::Invalid(_)));
         if let Some(cause) = failure.filter(|_| !is_moot) {
             return Err(Finding { line: Some(statement.line), what: cause.to_string() });
+        }
+        if matches!(statement.action, Action::Delete(_)) {
+            since = u64::MAX;
+        }
+        if since == u64::MAX && play.world.get::<Cluster>(&key(CLUSTER)).is_none() {
+            since = play.world.server().store().revision();
         }
         if play.world.faults().writes() > MOST_WRITES {
             let what = format!("{} writes: something runs in a loop", play.world.faults().writes());
@@ -105,19 +133,92 @@ async fn live_in(tale: &Tale) -> Result<End, Finding> {
         }
     }
     recover(&play).await?;
-    let world = &mut play.world;
-    let cluster = world.get::<Cluster>(&key(CLUSTER)).ok_or_else(|| Finding::at_the_end("no Cluster"))?;
+    let cluster =
+        play.world.get::<Cluster>(&key(CLUSTER)).ok_or_else(|| Finding::at_the_end("no Cluster"))?;
     let wanted = cluster.spec.topology.map(|topology| topology.version).unwrap_or_default();
     let version = Version::parse(&wanted).map_err(|error| Finding::at_the_end(error.to_string()))?;
-    raise_pins(world, &wanted).await?;
+    raise_pins(&mut play, &wanted).await?;
     let goal = format!("{CLUSTER} is at {wanted}");
-    let reached = world.run_until(&goal, LONG, |world| is_at(world, &key(CLUSTER), &version)).await;
-    reached.map_err(|error| Finding::at_the_end(error.to_string()))?;
-    pass(world, SETTLING).await?;
+    until(&mut play, &goal, |world| is_at(world, &key(CLUSTER), &version)).await?;
+    pass(&mut play.world, SETTLING).await?;
     check_rest(&mut play).await?;
-    let story = chronicle.story_with(CLUSTER, &play.extension, is_answered);
+    let story = chronicle.story_since(since, CLUSTER, &play.extension, is_answered);
     pair_hooks(&story).map_err(Finding::at_the_end)?;
     Ok(End::of(&play.world, CLUSTER))
+}
+
+/// Lets time pass until something is true, while an external updater does what it has taken over.
+async fn until(
+    play: &mut Play<'_>,
+    goal: &str,
+    mut reached: impl FnMut(&World) -> bool,
+) -> Result<(), Finding> {
+    let updates = Action::ExternalUpdater {
+        name: EXTERNAL_UPDATER.to_owned(),
+        order: ExternalUpdaterOrder::Updates(None),
+    };
+    let rounds = if play.has_external_updater() { LONG.as_secs() / ROUND.as_secs() } else { 1 };
+    let time = if rounds > 1 { ROUND } else { LONG };
+    for round in 1..=rounds {
+        match play.world.run_until(goal, time, &mut reached).await {
+            Ok(()) => return Ok(()),
+            Err(WorldError::NotReached(_)) if round < rounds => {}
+            Err(error) => return Err(Finding::at_the_end(error.to_string())),
+        }
+        // It may not have been asked yet, or be done.
+        match play.change(&updates).await {
+            Ok(_) | Err(PlayFailure::Invalid(_) | PlayFailure::Refused(_)) => {}
+            Err(error) => return Err(Finding::at_the_end(error.to_string())),
+        }
+    }
+    Ok(())
+}
+
+/// What the user had written before any field of it was changed.
+#[derive(Default)]
+struct Originals(Vec<(ApiResource, String, Value)>);
+
+impl Originals {
+    fn of(world: &World) -> Self {
+        let kinds = WRITTEN.map(|(_, kind, name)| (kind, name)).into_iter().chain([(Cluster::KIND, CLUSTER)]);
+        let found = kinds.filter_map(|(kind, name)| {
+            let resource = resource(kind)?;
+            let object: DynamicObject = world.get_of(&resource, &key(name))?;
+            Some((resource, name.to_owned(), object.data["spec"].clone()))
+        });
+        Self(found.collect())
+    }
+
+    /// Takes back every change of a field, except for the version that is wanted.
+    async fn restore(self, world: &World) -> Result<(), Finding> {
+        for (resource, name, mut spec) in self.0 {
+            let present: Option<DynamicObject> = world.get_of(&resource, &key(&name));
+            let Some(present) = present.map(|object| object.data["spec"].clone()) else { continue };
+            if resource.kind == Cluster::KIND {
+                spec["topology"]["version"] = present["topology"]["version"].clone();
+            }
+            let patch = merge_patch::between(&present, &spec);
+            let patch = patch.map_err(|error| Finding::at_the_end(error.to_string()))?;
+            let Some(patch) = patch else { continue };
+            let patched =
+                world.patch_of::<DynamicObject>(&resource, &key(&name), json!({"spec": patch})).await;
+            patched
+                .map_err(|error| Finding::at_the_end(format!("a change cannot be taken back: {error}")))?;
+        }
+        Ok(())
+    }
+}
+
+/// What the API calls a kind that the user of a tale writes.
+fn resource(kind: &str) -> Option<ApiResource> {
+    let api_version = match kind {
+        "Cluster" | "ClusterClass" => CLUSTER_API_VERSION,
+        "KubeadmControlPlaneTemplate" => CONTROL_PLANE_API_VERSION,
+        "KubeadmConfigTemplate" => BOOTSTRAP_API_VERSION,
+        _ => INFRASTRUCTURE_API_VERSION,
+    };
+    let (group, version) = api_version.split_once('/')?;
+    Some(ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind)))
 }
 
 /// Whether a hook has had its say. AfterWorkersUpgrade may ask to wait at the last version, and is not waited for.
@@ -137,7 +238,7 @@ async fn pass(world: &mut World, time: Duration) -> Result<(), Finding> {
 async fn recover(play: &Play<'_>) -> Result<(), Finding> {
     for machine in play.world.list::<DevMachine>() {
         if machine.annotations().contains_key(NEVER_READY_ANNOTATION) {
-            let patch = serde_json::json!({"metadata": {"annotations": {NEVER_READY_ANNOTATION: null}}});
+            let patch = json!({"metadata": {"annotations": {NEVER_READY_ANNOTATION: null}}});
             let patched = play.world.patch::<DevMachine>(&key(&machine.name_any()), patch).await;
             patched.map_err(|error| Finding::at_the_end(error.to_string()))?;
         }
@@ -147,16 +248,17 @@ async fn recover(play: &Play<'_>) -> Result<(), Finding> {
 
 /// Pins that the user could not take away are raised to the version of the Cluster, once the control plane has it: then no
 /// group stays behind.
-async fn raise_pins(world: &mut World, wanted: &str) -> Result<(), Finding> {
-    let cluster = world.get::<Cluster>(&key(CLUSTER)).ok_or_else(|| Finding::at_the_end("no Cluster"))?;
-    let mut workers = serde_json::json!(cluster.spec.topology.map(|topology| topology.workers));
+async fn raise_pins(play: &mut Play<'_>, wanted: &str) -> Result<(), Finding> {
+    let cluster =
+        play.world.get::<Cluster>(&key(CLUSTER)).ok_or_else(|| Finding::at_the_end("no Cluster"))?;
+    let mut workers = json!(cluster.spec.topology.map(|topology| topology.workers));
     let mut is_pinned = false;
     let lists = workers.as_object_mut().into_iter().flat_map(|lists| lists.values_mut());
     for entry in lists.filter_map(|list| list.as_array_mut()).flatten() {
         if let Some(pin) =
             entry.pointer_mut("/metadata/annotations").and_then(|all| all.get_mut(PIN_ANNOTATION))
         {
-            *pin = serde_json::json!(wanted);
+            *pin = json!(wanted);
             is_pinned = true;
         }
     }
@@ -168,9 +270,9 @@ async fn raise_pins(world: &mut World, wanted: &str) -> Result<(), Finding> {
         control_planes.all(|found| found.status.versions.iter().all(|running| running.version == wanted))
     };
     let goal = format!("the control plane is at {wanted}, with a pin");
-    world.run_until(&goal, LONG, reached).await.map_err(|error| Finding::at_the_end(error.to_string()))?;
-    let patch = serde_json::json!({"spec": {"topology": {"workers": workers}}});
-    let patched = world.patch::<Cluster>(&key(CLUSTER), patch).await;
+    until(play, &goal, reached).await?;
+    let patch = json!({"spec": {"topology": {"workers": workers}}});
+    let patched = play.world.patch::<Cluster>(&key(CLUSTER), patch).await;
     patched.map(drop).map_err(|error| Finding::at_the_end(error.to_string()))
 }
 

@@ -23,8 +23,12 @@ pub(crate) trait Backend: Send {
     fn commit(&mut self, batch: &Batch) -> Result<(), BackendError>;
 
     /// Gets back to work after a commit that failed, and tells the revision that is there: the batch was committed
-    /// or it was not. Fails as long as the disk does, and with [`BackendError::Damaged`] if trying again is not safe.
+    /// or it was not. Fails as long as the disk does, and with [`BackendError::Damaged`] if what is there cannot be told: then
+    /// it has to be [written anew](Self::rewrite).
     fn recover(&mut self) -> Result<u64, BackendError>;
+
+    /// Replaces everything that is there by `state`, in one step, and goes on from it.
+    fn rewrite(&mut self, state: &State, lag: u64) -> Result<(), BackendError>;
 }
 
 /// What a backend holds.

@@ -79,8 +79,8 @@ impl<S: StorageBackend> StorageBackend for Body<S> {
 
 /// Storage that remembers whether a sync of it has failed.
 ///
-/// The system may then have dropped what was written, and report the next sync as done: only a new start, which
-/// reads and checks everything, tells what is on the disk.
+/// The system may then have dropped what was written, and report the next sync as done: what is on the disk is not known,
+/// and what is read of the file need not be what is there.
 #[derive(Debug)]
 pub(crate) struct Syncing<S> {
     pub(crate) inner: S,

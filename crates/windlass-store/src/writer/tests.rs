@@ -20,6 +20,9 @@ struct Disk {
     verdicts: mpsc::Receiver<Verdict>,
     revision: u64,
     has_room: Arc<AtomicBool>,
+    /// What is there cannot be told until it is written anew.
+    is_unknown: bool,
+    rewritten: mpsc::Sender<(u64, u64, usize)>,
 }
 
 enum Verdict {
@@ -27,6 +30,10 @@ enum Verdict {
     NoSpace,
     /// As if the disk were full, but it was written.
     Doubtful,
+    /// The sync failed.
+    Unknown,
+    /// What was acknowledged is not there any more.
+    Back,
     Panic,
 }
 
@@ -39,7 +46,17 @@ struct Begun {
 
 impl Backend for Disk {
     fn recover(&mut self) -> Result<u64, BackendError> {
-        if self.has_room.load(Ordering::Acquire) { Ok(self.revision) } else { Err(no_space()) }
+        match self.has_room.load(Ordering::Acquire) {
+            true if self.is_unknown => Err(BackendError::Damaged("a sync failed".to_owned())),
+            true => Ok(self.revision),
+            false => Err(no_space()),
+        }
+    }
+
+    fn rewrite(&mut self, state: &State, lag: u64) -> Result<(), BackendError> {
+        (self.revision, self.is_unknown) = (state.revision, false);
+        let _ = self.rewritten.send((state.revision, lag, state.len()));
+        Ok(())
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), BackendError> {
@@ -57,6 +74,14 @@ impl Backend for Disk {
                 self.revision = batch.revision;
                 Err(no_space())
             }
+            Ok(Verdict::Unknown) => {
+                self.is_unknown = true;
+                Err(no_space())
+            }
+            Ok(Verdict::Back) => {
+                self.revision = 1;
+                Err(no_space())
+            }
             Ok(Verdict::Panic) => panic!("a bug in the engine"),
         }
     }
@@ -70,6 +95,7 @@ struct Hands {
     begun: mpsc::Receiver<Begun>,
     verdicts: mpsc::Sender<Verdict>,
     has_room: Arc<AtomicBool>,
+    rewritten: mpsc::Receiver<(u64, u64, usize)>,
 }
 
 impl Hands {
@@ -99,8 +125,10 @@ fn disk() -> (Disk, Hands) {
     let (begun, seen) = mpsc::channel();
     let (say, verdicts) = mpsc::channel();
     let has_room = Arc::new(AtomicBool::new(false));
-    let disk = Disk { begun, verdicts, revision: 0, has_room: Arc::clone(&has_room) };
-    (disk, Hands { begun: seen, verdicts: say, has_room })
+    let (tell, rewritten) = mpsc::channel();
+    let (room, is_unknown) = (Arc::clone(&has_room), false);
+    let disk = Disk { begun, verdicts, revision: 0, has_room: room, is_unknown, rewritten: tell };
+    (disk, Hands { begun: seen, verdicts: say, has_room, rewritten })
 }
 
 fn published() -> Arc<Published> {
@@ -259,6 +287,67 @@ async fn what_was_written_although_it_failed_is_published_once_that_is_known() {
     assert_eq!(hands.begun(), (2, vec!["b".to_owned()]));
     hands.end();
     assert_eq!(next.await.unwrap().revision, 2);
+}
+
+#[tokio::test]
+async fn after_a_failed_sync_what_was_acknowledged_is_written_anew_and_nothing_else() {
+    let (writer, published, hands) = synced();
+    let first = begin!(writer.commit(put("first", Expect::Absent)));
+    hands.begun();
+    hands.end();
+    first.await.unwrap();
+    let failed = begin!(writer.commit(put("a", Expect::Absent)));
+    hands.begun();
+    hands.verdicts.send(Verdict::Unknown).unwrap();
+    assert!(matches!(failed.await, Err(CommitError::Failed { .. })));
+    hands.make_room();
+    assert_eq!(hands.rewritten.recv().unwrap(), (1, 0, 1), "without what failed");
+    until(|| published.failure().is_none());
+    let again = begin!(writer.commit(put("a", Expect::Absent)));
+    assert_eq!(hands.begun(), (2, vec!["a".to_owned()]));
+    hands.end();
+    assert_eq!(again.await.unwrap().revision, 2);
+    writer.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_disk_that_went_back_is_written_anew() {
+    let (writer, published, hands) = synced();
+    for name in ["a", "b"] {
+        let written = begin!(writer.commit(put(name, Expect::Absent)));
+        hands.begun();
+        hands.end();
+        written.await.unwrap();
+    }
+    // What was the third is said to be the first: none that was acknowledged, and none in doubt.
+    let failed = begin!(writer.commit(put("c", Expect::Absent)));
+    hands.begun();
+    hands.verdicts.send(Verdict::Back).unwrap();
+    assert!(failed.await.is_err());
+    hands.make_room();
+    assert_eq!(hands.rewritten.recv().unwrap(), (2, 0, 2));
+    until(|| published.failure().is_none());
+    writer.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_relaxed_writer_writes_nothing_over_what_was_written_anew() {
+    let (writer, published, hands) = relaxed();
+    writer.commit(put("a", Expect::Anything)).await.unwrap();
+    assert_eq!(hands.begun().0, 1);
+    // These wait behind the one that fails.
+    writer.commit(put("b", Expect::Anything)).await.unwrap();
+    writer.commit(put("c", Expect::Anything)).await.unwrap();
+    hands.verdicts.send(Verdict::Unknown).unwrap();
+    until(|| published.failure().is_some());
+    hands.make_room();
+    assert_eq!(hands.rewritten.recv().unwrap(), (3, u64::from(RELAXED_LAG), 3));
+    until(|| published.failure().is_none());
+    writer.commit(put("d", Expect::Anything)).await.unwrap();
+    assert_eq!(hands.begun(), (4, vec!["d".to_owned()]), "those before it are there");
+    hands.end();
+    hands.end();
+    writer.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde::de::DeserializeOwned;
 use windlass_api::hooks::Settings;
+use windlass_api::printable;
 use windlass_conformance::{
     CapiVersion, CheckId, ClientIdentity, HookSelection, Options, Progress, Report, ShellCommands, Target,
 };
@@ -148,7 +149,8 @@ pub(super) async fn run(command: TestCommand) -> Result<(), Failure> {
     let progress = move |progress: &Progress| {
         if show {
             // Progress is for a terminal; a closed standard error is no reason to stop.
-            let _ = writeln!(std::io::stderr(), "{progress}");
+            // Handlers have the names that the extension gave them.
+            let _ = writeln!(std::io::stderr(), "{}", printable(&progress.to_string()));
         }
     };
     let report = windlass_conformance::run(&target, &options, &progress)

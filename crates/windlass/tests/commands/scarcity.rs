@@ -1,5 +1,6 @@
 //! `windlass serve` as a process that runs out of something: descriptors, room on its disk.
 
+use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -24,6 +25,19 @@ fn log(directory: &Path) -> String {
     std::fs::read_to_string(directory.join("log")).unwrap()
 }
 
+/// Whether the server ends a connection, much later than it promises at the latest.
+fn is_ended(mut stream: TcpStream) -> bool {
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut said = [0; 64];
+    loop {
+        match stream.read(&mut said) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+}
+
 /// More connections than the process may have files open, all of clients that say nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crowd_that_says_nothing_keeps_nobody_out() {
@@ -46,7 +60,9 @@ async fn a_crowd_that_says_nothing_keeps_nobody_out() {
     }
     let (code, _) = connected(&server).await.ask("GET", "/readyz", &Value::Null).await.unwrap();
     assert_eq!(code, 200);
-    drop(crowd);
+    for stream in crowd {
+        assert!(is_ended(stream), "a connection that asks for nothing ends by itself");
+    }
     let log = log(directory.path());
     assert!(log.contains("more connections of clients that have not authenticated themselves"), "{log}");
     assert!(log.contains("fewer connections are accepted than intended"), "{log}");
