@@ -32,6 +32,7 @@ const LAYERS: &[&str] = &[
     "windlass-manager",
     "windlass-simulate",
     "windlass-demo",
+    "windlass-web",
     "windlass",
 ];
 

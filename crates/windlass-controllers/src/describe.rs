@@ -1,6 +1,7 @@
 //! Reads what a Cluster is made of from any API, to describe it. Nothing is written.
 
 use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::{Client, ResourceExt};
@@ -52,7 +53,7 @@ fn there_are(there: &[String]) -> String {
     }
 }
 
-/// Describes a Cluster.
+/// Describes a Cluster at a moment.
 ///
 /// # Errors
 ///
@@ -62,14 +63,16 @@ pub fn describe_cluster<'a>(
     client: &'a Client,
     namespace: &'a str,
     name: &'a str,
+    now: Timestamp,
 ) -> BoxFuture<'a, Result<ClusterDescription, DescribeError>> {
-    Box::pin(described(client, namespace, name))
+    Box::pin(described(client, namespace, name, now))
 }
 
 async fn described(
     client: &Client,
     namespace: &str,
     name: &str,
+    now: Timestamp,
 ) -> Result<ClusterDescription, DescribeError> {
     let clusters: Api<Cluster> = Api::namespaced(client.clone(), namespace);
     let cluster = match clusters.get(name).await {
@@ -92,7 +95,7 @@ async fn described(
     let infrastructure = referred(client, namespace, cluster.spec.infrastructure_ref.as_ref()).await;
     let control_plane = referred(client, namespace, cluster.spec.control_plane_ref.as_ref()).await;
     let version_changes = version_changes(client, &cluster).await;
-    Ok(ClusterDescription::of(Described {
+    let objects = Described {
         cluster: &cluster,
         infrastructure: infrastructure.as_ref(),
         control_plane: control_plane.as_ref(),
@@ -100,7 +103,8 @@ async fn described(
         machine_pools: &machine_pools,
         machines: &machines,
         version_changes: &version_changes,
-    }))
+    };
+    Ok(ClusterDescription::of(objects, now))
 }
 
 /// What events of a Cluster tell about versions. A user who may not read events is told less.
@@ -109,12 +113,18 @@ async fn version_changes(client: &Client, cluster: &Cluster) -> Vec<VersionChang
     let Ok(uid) = uid_of(cluster) else { return Vec::new() };
     let about = format!("involvedObject.uid={uid}");
     let Ok(events) = events.list(&ListParams::default().fields(&about)).await else { return Vec::new() };
-    let read = |event: &Event| {
-        let at = event.first_timestamp.as_ref().or(event.last_timestamp.as_ref()).map(|time| time.0);
-        let at = at.or_else(|| event.event_time.as_ref().map(|time| time.0))?;
-        VersionChange::read(event.message.as_deref()?, at)
-    };
-    events.items.iter().filter_map(read).collect()
+    events.items.iter().filter_map(version_change).collect()
+}
+
+/// What an event tells about a version.
+pub(crate) fn version_change(event: &Event) -> Option<VersionChange> {
+    VersionChange::read(event.message.as_deref()?, first_seen(event)?)
+}
+
+/// When what an event tells happened first.
+pub(crate) fn first_seen(event: &Event) -> Option<Timestamp> {
+    let at = event.first_timestamp.as_ref().or(event.last_timestamp.as_ref()).map(|time| time.0);
+    at.or_else(|| event.event_time.as_ref().map(|time| time.0))
 }
 
 async fn not_found(client: &Client, namespace: &str, name: &str) -> DescribeError {

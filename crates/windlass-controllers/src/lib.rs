@@ -12,6 +12,7 @@ pub mod conversion;
 pub mod describe;
 pub mod extension_config;
 pub mod external;
+pub mod fleet;
 pub mod health_check;
 pub mod in_place;
 pub mod machine;

@@ -5,21 +5,24 @@ use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
 use windlass_api::printable;
+use windlass_engine::progress::{Lane, MachineState};
 
-use crate::model::{MachineState, Model, Phase, StepState};
+use crate::model::{Model, Phase, StepState};
 
 /// Width of the column with the names of lanes.
 const NAME: usize = 15;
 
 /// Text in one style. Every character is one cell wide.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Span {
-    pub(crate) style: Style,
-    pub(crate) text: String,
+pub struct Span {
+    /// The style.
+    pub style: Style,
+    /// The text.
+    pub text: String,
 }
 
 /// A line of spans.
-pub(crate) type Line = Vec<Span>;
+pub type Line = Vec<Span>;
 
 /// What is in a picture comes from objects and extensions: it is shown, and does nothing else.
 fn span(style: Style, text: impl AsRef<str>) -> Span {
@@ -56,7 +59,7 @@ pub fn frame(model: &Model, width: usize, height: usize) -> String {
 /// The lines of a picture.
 pub(crate) fn picture(model: &Model, width: usize, height: usize) -> Vec<Line> {
     let mut lines = vec![title(model), Vec::new()];
-    lines.extend(lanes(model, width));
+    lines.extend(lanes(&model.versions, &model.lanes, width));
     lines.push(Vec::new());
     let tail = tail(model);
     let room = height.saturating_sub(lines.len() + tail.len() + 1);
@@ -81,15 +84,16 @@ fn title(model: &Model) -> Line {
     ]
 }
 
-fn lanes(model: &Model, width: usize) -> Vec<Line> {
-    let columns = model.versions.len().max(1);
+/// Where machines are: a row for each lane, a column for each version. Too many machines for a cell are counted.
+pub fn lanes(versions: &[String], lanes: &[Lane], width: usize) -> Vec<Line> {
+    let columns = versions.len().max(1);
     let cell = (width.saturating_sub(NAME) / columns).clamp(8, 16);
     let mut head = vec![span(DIM, format!("{:<NAME$}", ""))];
-    head.extend(model.versions.iter().map(|version| span(BOLD, format!("{version:<cell$}"))));
+    head.extend(versions.iter().map(|version| span(BOLD, format!("{version:<cell$}"))));
     let mut lines = vec![head];
-    for lane in &model.lanes {
+    for lane in lanes {
         let mut line = vec![plain(format!("{:<NAME$.NAME$}", lane.name))];
-        for version in &model.versions {
+        for version in versions {
             let here: Vec<MachineState> =
                 lane.machines.iter().filter(|mark| mark.version == *version).map(|mark| mark.state).collect();
             // More than there is room for are counted.
@@ -106,6 +110,20 @@ fn lanes(model: &Model, width: usize) -> Vec<Line> {
         lines.push(line);
     }
     lines
+}
+
+/// What signs of machines mean.
+pub fn legend() -> Line {
+    vec![
+        glyph(MachineState::Available),
+        span(DIM, " available  "),
+        glyph(MachineState::Starting),
+        span(DIM, " starting  "),
+        glyph(MachineState::Updating),
+        span(DIM, " updating in place  "),
+        glyph(MachineState::Deleting),
+        span(DIM, " going"),
+    ]
 }
 
 fn glyph(state: MachineState) -> Span {
@@ -193,16 +211,7 @@ fn tail(model: &Model) -> Vec<Line> {
             lines.push(vec![span(DIM, "waiting on "), plain(format!("{first}{more}"))]);
         }
     }
-    lines.push(vec![
-        glyph(MachineState::Available),
-        span(DIM, " available  "),
-        glyph(MachineState::Starting),
-        span(DIM, " starting  "),
-        glyph(MachineState::Updating),
-        span(DIM, " updating in place  "),
-        glyph(MachineState::Deleting),
-        span(DIM, " going"),
-    ]);
+    lines.push(legend());
     lines
 }
 
@@ -248,10 +257,12 @@ pub(crate) fn clock(time: Duration) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::model::{HookLine, Lane, Mark, PlanStep};
+    use windlass_engine::progress::Mark;
+
+    use crate::model::{HookLine, PlanStep};
 
     pub(crate) fn model() -> Model {
-        let mark = |version: &str, state| Mark { version: version.to_owned(), state };
+        let mark = |version: &str, state| Mark { name: String::new(), version: version.to_owned(), state };
         let lane = |name: &str, machines: Vec<Mark>| Lane { name: name.to_owned(), machines };
         let step = |text: &str, state| PlanStep { text: text.to_owned(), state };
         let call = |at, hook: &str, versions: &str, wait| HookLine {

@@ -12,12 +12,13 @@ use windlass_api::names::{
     UPDATE_IN_PROGRESS_ANNOTATION,
 };
 use windlass_engine::condition;
-use windlass_engine::describe::{ClusterDescription, Described};
+use windlass_engine::describe::{Described, WaitingDescription};
+use windlass_engine::progress::{self, MachineState, Seen};
 use windlass_plan::{Operation, Step};
 use windlass_store::{Event, EventKind};
-use windlass_version::{Version, kubelet_skew};
+use windlass_version::Version;
 
-use crate::model::{HookLine, Lane, MachineState, Mark, Model, Phase, PlanStep, StepState};
+use crate::model::{HookLine, Model, Phase, PlanStep, StepState};
 
 /// What a journal begins with.
 pub(crate) struct Story {
@@ -104,26 +105,23 @@ impl Journal {
 
     /// The largest skew between a kubelet of a worker and an API server.
     fn skew(&self) -> u64 {
-        let running = |control_plane: bool| {
-            let of_lane = self
-                .machines
-                .values()
-                .filter(move |machine| machine.labels().contains_key(CONTROL_PLANE_LABEL) == control_plane);
-            of_lane.filter_map(|machine| {
-                let info = machine.status.node_info.as_ref()?;
-                Version::parse(&info.kubelet_version).ok()
-            })
-        };
-        let mut worst = 0;
-        for kubelet in running(false) {
-            for api_server in running(true) {
-                // More than the policy allows is shown as what it is, and one more than that as well.
-                let skew = kubelet_skew(&api_server, &kubelet)
-                    .unwrap_or(api_server.minor().minor.abs_diff(kubelet.minor().minor));
-                worst = worst.max(skew);
-            }
-        }
-        worst
+        self.look(progress::skew).unwrap_or_default()
+    }
+
+    /// Looks at the Cluster as every view does.
+    fn look<T>(&self, view: impl FnOnce(Described<'_>) -> T) -> Option<T> {
+        let cluster = self.cluster.as_ref()?;
+        let (deployments, machines): (Vec<_>, Vec<_>) =
+            (self.deployments.values().cloned().collect(), self.machines.values().cloned().collect());
+        Some(view(Described {
+            cluster,
+            infrastructure: None,
+            control_plane: None,
+            machine_deployments: &deployments,
+            machine_pools: &[],
+            machines: &machines,
+            version_changes: &[],
+        }))
     }
 
     /// Whether everything has a version and is available, and nothing about the topology is open.
@@ -153,7 +151,7 @@ impl Journal {
             from: self.story.from.to_string(),
             to: self.story.to.to_string(),
             versions: self.story.versions.iter().map(ToString::to_string).collect(),
-            lanes: self.lanes(),
+            lanes: self.look(progress::lanes).unwrap_or_default(),
             steps: steps.collect(),
             hooks,
             skew: self.skew(),
@@ -165,22 +163,6 @@ impl Journal {
             elapsed,
             speed: self.story.speed,
         }
-    }
-
-    fn lanes(&self) -> Vec<Lane> {
-        let lane = |name: &str, group: Option<&str>| {
-            let mut machines: Vec<&Machine> =
-                self.machines.values().filter(|machine| group_of(machine) == group).collect();
-            machines.sort_by_key(|machine| machine.metadata.creation_timestamp.clone());
-            let marks = machines.into_iter().map(|machine| Mark {
-                version: kubelet(machine).unwrap_or(&machine.spec.version).to_owned(),
-                state: state(machine),
-            });
-            Lane { name: name.to_owned(), machines: marks.collect() }
-        };
-        let mut lanes = vec![lane("control plane", None)];
-        lanes.extend(self.story.groups.iter().map(|group| lane(group, Some(group))));
-        lanes
     }
 
     /// How far an operation is: where its machines are tells, whatever is written about it.
@@ -214,19 +196,7 @@ impl Journal {
     }
 
     fn waiting_on(&self) -> Vec<String> {
-        let Some(cluster) = &self.cluster else { return Vec::new() };
-        let (deployments, machines): (Vec<_>, Vec<_>) =
-            (self.deployments.values().cloned().collect(), self.machines.values().cloned().collect());
-        let objects = Described {
-            cluster,
-            infrastructure: None,
-            control_plane: None,
-            machine_deployments: &deployments,
-            machine_pools: &[],
-            machines: &machines,
-            version_changes: &[],
-        };
-        let waiting = ClusterDescription::of(objects).waiting_on;
+        let waiting = self.look(|objects| WaitingDescription::of(objects)).flatten();
         waiting.map_or_else(Vec::new, |waiting| vec![waiting.wait.what])
     }
 }
@@ -249,12 +219,7 @@ fn is_updating(machine: &Machine) -> bool {
 }
 
 fn state(machine: &Machine) -> MachineState {
-    match () {
-        () if machine.metadata.deletion_timestamp.is_some() => MachineState::Deleting,
-        () if is_updating(machine) => MachineState::Updating,
-        () if condition::is_true(&machine.status.conditions, "Available") => MachineState::Available,
-        () => MachineState::Starting,
-    }
+    Seen::of(machine).map_or(MachineState::Starting, |seen| seen.state())
 }
 
 #[cfg(test)]

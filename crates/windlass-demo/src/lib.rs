@@ -14,8 +14,9 @@ mod model;
 mod run;
 mod svg;
 
-pub use frame::{frame, summary};
+pub use frame::{Line, Span, frame, lanes, legend, summary};
 pub use lines::lines;
-pub use model::{HookLine, Lane, MachineState, Mark, Model, Phase, PlanStep, StepState};
+pub use model::{HookLine, Model, Phase, PlanStep, StepState};
 pub use run::{DemoError, DemoOptions, Kept, Outcome, run};
 pub use svg::svg;
+pub use windlass_engine::progress::{Lane, MachineState, Mark};

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use windlass_engine::progress::Lane;
+
 /// Where the demo is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
@@ -46,37 +48,6 @@ pub struct Model {
     pub elapsed: Duration,
     /// How many times faster than real the provider's delays are.
     pub speed: f64,
-}
-
-/// The control plane, or a worker group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lane {
-    /// What it is called.
-    pub name: String,
-    /// A mark for each of its machines.
-    pub machines: Vec<Mark>,
-}
-
-/// A machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// The version that it runs, or will.
-    pub version: String,
-    /// How it is.
-    pub state: MachineState,
-}
-
-/// How a machine is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MachineState {
-    /// Being created, or not available for another reason.
-    Starting,
-    /// Available.
-    Available,
-    /// Being updated in place.
-    Updating,
-    /// Being deleted.
-    Deleting,
 }
 
 /// An operation of the plan.

@@ -23,6 +23,7 @@ pub mod machine_pool;
 pub mod machine_set;
 pub mod pause;
 pub mod pending_hooks;
+pub mod progress;
 pub mod readiness;
 pub mod referenced;
 pub mod rollout;

@@ -9,6 +9,7 @@ mod extension;
 mod external_updater;
 mod flapping;
 mod in_process;
+mod insights;
 mod ledger;
 mod live;
 mod manifests;
@@ -28,6 +29,7 @@ pub mod worlds;
 pub use chronicle::Chronicle;
 pub use extension::{HookRecord, Misbehaviour, SimulatedExtension};
 pub use external_updater::{ExternalUpdateCall, Reply, SimulatedExternalUpdater};
+pub use insights::{Insight, Level, insights};
 pub use ledger::{Changed, Flap, Ledger, Revision};
 pub use manifests::{ClusterManifests, Startup, WorkerGroup};
 pub use population::{Bounds, Counts, Limits, Population, Step, StepEvent};
@@ -41,11 +43,11 @@ pub use snapshot::{Format, Learned, NotRebuilt, RebuildOptions, Rebuilt, Snapsho
 pub use topology::TopologyManifests;
 pub use updater::{Covered, SimulatedUpdater, UpdateCall};
 pub use upgrade::{
-    ApprovalRecord, Failing, Fate, LanePoint, LaneRecord, MachineCounts, MachineRecord, Moment, NoSuchPart,
-    NotAFailure, NotARetarget, OperationRecord, Prepared, PreviewOptions, Retarget, RetargetRecord,
-    SkewRecord, StopRecord, UpgradeError, UpgradeOptions, UpgradeReport, UpgradeRequest, UpgradeSteering,
-    WhatIf, is_at, live_of, prepare, preview_upgrade, simulate_preview, simulate_upgrade, upgrade,
-    upgrade_world,
+    ApprovalRecord, EstimateRecord, Failing, Fate, LanePoint, LaneRecord, MachineCounts, MachineRecord,
+    Moment, NoSuchPart, NotAFailure, NotARetarget, OperationRecord, Prepared, PreviewOptions, Retarget,
+    RetargetRecord, SkewRecord, StopRecord, UpgradeError, UpgradeOptions, UpgradeReport, UpgradeRequest,
+    UpgradeSteering, WhatIf, estimate_preview, is_at, live_of, prepare, preview_upgrade, simulate_preview,
+    simulate_upgrade, upgrade, upgrade_world,
 };
 pub use windlass_inmemory::{Durations, EVERY_GROUP};
 pub use world::{NotReached, Setup, Start, World, WorldError, WorldOptions, key};

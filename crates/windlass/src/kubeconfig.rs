@@ -25,6 +25,11 @@ pub(crate) struct ApiArguments {
 }
 
 impl ApiArguments {
+    /// Whether an API was named.
+    pub(crate) fn is_given(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
+
     /// A client, and the namespace that the context names.
     pub(crate) async fn connect(&self) -> Result<(Client, String), Failure> {
         let mut config = read(self.kubeconfig.as_deref(), self.context.as_deref()).await?;

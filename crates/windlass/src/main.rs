@@ -24,6 +24,8 @@ mod table;
 mod up;
 mod upgrade;
 mod version;
+mod watch;
+mod web;
 
 use std::process::ExitCode;
 
@@ -53,6 +55,7 @@ enum Command {
     Plan(Box<plan::PlanCommand>),
     Simulate(Box<simulate::SimulateCommand>),
     Describe(describe::DescribeCommand),
+    Watch(watch::WatchCommand),
     Upgrade(Box<upgrade::UpgradeCommand>),
     Extension(extension::ExtensionCommand),
     Serve(serve::ServeCommand),
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Command::Plan(command) => plan::run(*command),
         Command::Simulate(command) => simulate::run(*command),
         Command::Describe(command) => runtime::on_one_thread(describe::run(command)),
+        Command::Watch(command) => runtime::on_one_thread(watch::run(command)),
         Command::Upgrade(command) => runtime::on_one_thread(upgrade::run(*command)),
         Command::Extension(command) => extension::run(command),
         Command::Serve(command) => runtime::on_all_cores(serve::run(command)),

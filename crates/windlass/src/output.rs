@@ -121,6 +121,15 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Clears a terminal, and prints on it.
+pub(crate) fn redraw(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    // From the upper left corner; what has scrolled out of sight goes too.
+    out.write_all(b"\x1b[H\x1b[2J\x1b[3J").and_then(|()| out.flush())?;
+    drop(out);
+    print(text)
+}
+
 /// Tells the user something that is not the answer.
 pub(crate) fn note(text: &str) {
     // Nothing depends on whether it is read.

@@ -19,6 +19,7 @@ use crate::kubeconfig;
 use crate::logging::{self, LogFormat};
 use crate::output;
 use crate::serve::termination;
+use crate::web::{WebListen, WebSettings};
 
 /// Run the controllers on a Kubernetes API: a management cluster, or another process's
 #[derive(Args)]
@@ -79,6 +80,18 @@ pub(crate) struct RunCommand {
     /// Address of /healthz, /readyz and /metrics, plain HTTP; port 0 picks one
     #[arg(long, value_name = "IP:PORT", env = "WINDLASS_METRICS_LISTEN")]
     metrics_listen: Option<SocketAddr>,
+    /// Address of the page for browsers, plain HTTP; left out, there is none. Port 0 picks one
+    #[arg(
+        long,
+        value_name = "IP:PORT",
+        env = "WINDLASS_WEB_LISTEN",
+        default_value = "off",
+        hide_default_value = true
+    )]
+    web_listen: WebListen,
+    /// File with a token that lets into the page, besides the link that is printed and works once
+    #[arg(long, value_name = "FILE", env = "WINDLASS_WEB_TOKEN_FILE")]
+    web_token_file: Option<PathBuf>,
     /// Address of the admission webhooks
     #[arg(long, value_name = "IP:PORT", env = "WINDLASS_WEBHOOK_LISTEN", requires = "tls_cert")]
     webhook_listen: Option<SocketAddr>,
@@ -110,6 +123,8 @@ pub(crate) async fn run(command: RunCommand) -> Result<(), Failure> {
     if command.dry_run {
         client = dry_run(client, told);
     }
+    let web = WebSettings { listen: command.web_listen, token_file: command.web_token_file.clone() };
+    let web = web.start(client.clone()).await?;
     let leader = leader(&command);
     let options = RunOptions {
         client,
@@ -132,7 +147,14 @@ pub(crate) async fn run(command: RunCommand) -> Result<(), Failure> {
     };
     // A script that reads that it runs may stop it at once.
     let stop = termination()?;
+    let page = web.map(|web| {
+        say(&format!("Page: {}", web.link()));
+        tokio::spawn(web.run())
+    });
     let ended = windlass_manager::run(options, listening, how_far, stop).await;
+    if let Some(page) = page {
+        page.abort();
+    }
     match ended {
         Ok(Ended::Stopped | Ended::Idle) => Ok(()),
         Err(error @ RunError::Webhooks(_)) => Err(Failure::Invalid(error.to_string())),

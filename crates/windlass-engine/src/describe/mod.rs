@@ -4,10 +4,14 @@ mod history;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod timing;
 mod tree;
 mod updates;
 mod waiting;
 
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_core::ResourceExt;
 use serde::Serialize;
@@ -17,6 +21,7 @@ use windlass_api::conditions::TOPOLOGY_RECONCILED;
 use windlass_api::names::PENDING_HOOKS_ANNOTATION;
 
 use crate::condition;
+use crate::progress::{Part, Progress};
 use crate::topology::PendingHooks;
 pub use history::VersionChange;
 pub use steps::{StepDescription, StepState, UpgradeDescription};
@@ -76,28 +81,33 @@ pub struct ClusterDescription {
     /// What it waits on, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_on: Option<WaitingDescription>,
+    /// How far it is, and whether it goes on.
+    pub progress: Progress,
 }
 
 impl ClusterDescription {
-    /// Describes a Cluster.
-    pub fn of(objects: Described<'_>) -> Self {
+    /// Describes a Cluster at a moment.
+    pub fn of(objects: Described<'_>, now: Timestamp) -> Self {
         let cluster = objects.cluster;
         let topology = cluster.spec.topology.as_ref();
         let annotation =
             cluster.metadata.annotations.as_ref().and_then(|all| all.get(PENDING_HOOKS_ANNOTATION));
         let pending = PendingHooks::parse(annotation.map(String::as_str)).annotation().unwrap_or_default();
+        let upgrade = UpgradeDescription::of(objects, now);
+        let waiting_on = WaitingDescription::of(objects);
         Self {
+            progress: Progress::of(objects, upgrade.as_ref(), waiting_on.as_ref(), now),
             namespace: cluster.metadata.namespace.clone().unwrap_or_default(),
             name: cluster.name_any(),
             class: topology.map(|topology| topology.class_ref.name.clone()),
             version: topology.map(|topology| topology.version.clone()),
             tree: tree::of(objects),
-            upgrade: UpgradeDescription::of(objects),
+            upgrade,
             updates: updates::of(objects),
             topology_reconciled: is_reconciled(cluster),
             pending_hooks: pending.split(',').filter(|hook| !hook.is_empty()).map(str::to_owned).collect(),
             notes: notes(cluster),
-            waiting_on: WaitingDescription::of(objects),
+            waiting_on,
         }
     }
 }
@@ -131,19 +141,42 @@ impl<'a> Described<'a> {
         self.cluster.metadata.name.as_deref().unwrap_or_default()
     }
 
-    fn my_machines(&self) -> impl Iterator<Item = &'a Machine> {
+    pub(crate) fn my_machines(&self) -> impl Iterator<Item = &'a Machine> {
         let name = self.name();
         self.machines.iter().filter(move |machine| machine.spec.cluster_name == name)
     }
 
-    fn my_deployments(&self) -> impl Iterator<Item = &'a MachineDeployment> {
+    pub(crate) fn my_deployments(&self) -> impl Iterator<Item = &'a MachineDeployment> {
         let name = self.name();
         self.machine_deployments.iter().filter(move |group| group.spec.cluster_name == name)
     }
 
-    fn my_pools(&self) -> impl Iterator<Item = &'a MachinePool> {
+    pub(crate) fn my_pools(&self) -> impl Iterator<Item = &'a MachinePool> {
         let name = self.name();
         self.machine_pools.iter().filter(move |pool| pool.spec.cluster_name == name)
+    }
+
+    /// The part of the Cluster that an object is: its control plane, or a worker group by its name in the topology.
+    pub(crate) fn part_of(&self, kind: &str, name: &str) -> Option<Part> {
+        let reference = self.cluster.spec.control_plane_ref.as_ref();
+        if reference.is_some_and(|reference| reference.kind == kind && reference.name == name) {
+            return Some(Part::ControlPlane);
+        }
+        let of = |labels: Option<&BTreeMap<String, String>>, own: fn(String) -> Part| {
+            labels.and_then(Part::of).unwrap_or_else(|| own(name.to_owned()))
+        };
+        match kind {
+            MachineDeployment::KIND => {
+                let group =
+                    self.my_deployments().find(|group| group.metadata.name.as_deref() == Some(name))?;
+                Some(of(group.metadata.labels.as_ref(), Part::MachineDeployment))
+            }
+            MachinePool::KIND => {
+                let pool = self.my_pools().find(|pool| pool.metadata.name.as_deref() == Some(name))?;
+                Some(of(pool.metadata.labels.as_ref(), Part::MachinePool))
+            }
+            _ => None,
+        }
     }
 
     /// Machines of the control plane.
@@ -152,7 +185,7 @@ impl<'a> Described<'a> {
     }
 
     /// Machines that a MachineDeployment selects.
-    fn machines_of(&self, group: &MachineDeployment) -> Vec<&'a Machine> {
+    pub(crate) fn machines_of(&self, group: &MachineDeployment) -> Vec<&'a Machine> {
         let selector = group.spec.selector.match_labels.as_ref();
         let selects = |machine: &&Machine| {
             selector.is_some_and(|selector| {

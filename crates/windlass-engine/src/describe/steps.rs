@@ -1,5 +1,7 @@
 //! The plan of an upgrade that is under way: what is done, what is running, what is to come.
 
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube_core::ResourceExt;
 use serde::Serialize;
 use windlass_api::cluster::{Machine, MachineDeployment, MachinePool, MachinesStatus};
@@ -10,9 +12,10 @@ use windlass_api::names::{
     UPGRADE_STEP_ANNOTATION,
 };
 
-use super::{Described, VersionChange, version_of};
+use super::{Described, VersionChange, timing, version_of};
 use crate::condition;
 use crate::contract::{self, Contract};
+use crate::progress::{Estimate, Part};
 use crate::topology::PendingHooks;
 use crate::waiting::Wait;
 
@@ -28,6 +31,12 @@ pub struct UpgradeDescription {
     /// The step that the control plane takes or took last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
+    /// When it began: since then the topology has not been as it should.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub began: Option<Time>,
+    /// How many minors kubelets were behind at worst while steps were taken that events still tell of.
+    #[serde(skip)]
+    pub(crate) worst_skew: u64,
     /// The steps in their order. Those before the last that is done are known as long as the API keeps events.
     pub steps: Vec<StepDescription>,
 }
@@ -48,6 +57,25 @@ pub struct StepDescription {
     /// How many machines there shall be, while it is running. During a rollout there may be more.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machines: Option<usize>,
+    /// When it began, if events still tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<Time>,
+    /// How long it has taken, or took until the next one began or its last machine was ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elapsed_seconds: Option<u64>,
+    /// How much longer its machines take, until it is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<Estimate>,
+    /// The parts that take it, each with how many times a machine of it is waited for.
+    #[serde(skip)]
+    pub(crate) work: Vec<(Part, u64)>,
+}
+
+impl StepDescription {
+    /// The parts that take it.
+    pub fn parts(&self) -> impl Iterator<Item = &Part> {
+        self.work.iter().map(|(part, _)| part)
+    }
 }
 
 /// How far a step is.
@@ -64,7 +92,7 @@ pub enum StepState {
 
 impl UpgradeDescription {
     /// The upgrade of a Cluster, if one is under way.
-    pub(super) fn of(objects: Described<'_>) -> Option<Self> {
+    pub(super) fn of(objects: Described<'_>, now: Timestamp) -> Option<Self> {
         let cluster = objects.cluster;
         let to = cluster.spec.topology.as_ref()?.version.clone();
         let annotations = cluster.metadata.annotations.as_ref();
@@ -81,11 +109,15 @@ impl UpgradeDescription {
             || !control_plane.is_empty()
             || !workers.is_empty()
             || pending.contains(Hook::AfterClusterUpgrade);
-        let history = history(objects);
+        let history = objects.history();
         let from = history.iter().find(|change| is_control_plane(objects, change));
         let from = from.map(|change| change.from.clone());
-        let steps = || steps(objects, &history, &control_plane, &workers);
-        is_under_way.then(|| Self { steps: steps(), from, to, step })
+        is_under_way.then(|| {
+            let mut steps = steps(objects, &history, &control_plane, &workers);
+            timing::add(objects, &mut steps, now);
+            let worst_skew = timing::worst_skew(objects, &history);
+            Self { steps, from, to, step, began: began(objects, &history), worst_skew }
+        })
     }
 }
 
@@ -94,21 +126,30 @@ fn plan(status: Option<&MachinesStatus>) -> Vec<String> {
     status.into_iter().flat_map(|status| &status.upgrade_plan).map(|step| step.version.clone()).collect()
 }
 
-/// Changes of versions since the upgrade began, in their order. It began when the topology was last found not to be as it
-/// should: that is so until it is over.
-fn history(objects: Described<'_>) -> Vec<&VersionChange> {
-    /// Events are told in whole seconds.
-    const SLACK_SECONDS: i64 = 1;
+/// When the topology was last found not to be as it should: that is so until the upgrade is over.
+fn unreconciled(objects: Described<'_>) -> Option<Timestamp> {
     let conditions = &objects.cluster.status.conditions;
     let topology = condition::find(conditions, TOPOLOGY_RECONCILED).filter(|found| found.status != "True");
-    let Some(begun) = topology.map(|found| found.last_transition_time.0.as_second()) else {
-        return Vec::new();
-    };
-    let changes = objects.version_changes.iter();
-    let mut changes: Vec<&VersionChange> =
-        changes.filter(|change| change.at.as_second() >= begun - SLACK_SECONDS).collect();
-    changes.sort_by_key(|change| change.at);
-    changes
+    topology.map(|found| found.last_transition_time.0)
+}
+
+/// When the upgrade began, as the condition or the first step tells.
+fn began(objects: Described<'_>, history: &[&VersionChange]) -> Option<Time> {
+    unreconciled(objects).or_else(|| history.first().map(|change| change.at)).map(Time)
+}
+
+impl<'a> Described<'a> {
+    /// Changes of versions since the upgrade began, in their order.
+    pub(crate) fn history(&self) -> Vec<&'a VersionChange> {
+        /// Events are told in whole seconds.
+        const SLACK_SECONDS: i64 = 1;
+        let Some(begun) = unreconciled(*self).map(|begun| begun.as_second()) else { return Vec::new() };
+        let changes = self.version_changes.iter();
+        let mut changes: Vec<&VersionChange> =
+            changes.filter(|change| change.at.as_second() >= begun - SLACK_SECONDS).collect();
+        changes.sort_by_key(|change| change.at);
+        changes
+    }
 }
 
 fn is_control_plane(objects: Described<'_>, change: &VersionChange) -> bool {
@@ -131,8 +172,11 @@ fn over(
         }
     };
     let over = history.iter().filter(|change| Some(&change.to) != current);
-    over.map(|change| StepDescription { state: StepState::Done, ..to_come(part(change), &change.to) })
-        .collect()
+    over.map(|change| {
+        let work = objects.part_of(&change.kind, &change.name).map(|part| (part, 0)).into_iter().collect();
+        StepDescription { state: StepState::Done, ..to_come(part(change), &change.to, work) }
+    })
+    .collect()
 }
 
 fn steps(
@@ -150,24 +194,32 @@ fn steps(
     let mut steps = over(objects, history, current.as_ref(), &groups);
     if let Some(current) = &current {
         let counted = Counted::of(&objects.control_plane_machines(), current, desired);
-        let mut step = taken("control plane".to_owned(), current, counted);
+        let work = vec![(Part::ControlPlane, counted.left(1))];
+        let mut step = taken("control plane".to_owned(), current, counted, work);
         if is_moving {
             step.state = StepState::Running;
         }
         steps.push(step);
         for group in groups.iter().filter(|group| &group.version == current) {
-            steps.push(taken(group.part.clone(), current, group.counted));
+            let work = vec![(group.id.clone(), group.counted.left(group.at_once))];
+            steps.push(taken(group.part.clone(), current, group.counted, work));
         }
         steps.extend(workers_to_come(current, workers, &groups));
     }
     for version in control_plane.iter().filter(|version| Some(*version) != current.as_ref()) {
-        steps.push(to_come("control plane".to_owned(), version));
+        let machines = desired.and_then(|desired| u64::try_from(desired).ok());
+        let machines = machines.unwrap_or(objects.control_plane_machines().len() as u64);
+        let work = vec![(Part::ControlPlane, machines)];
+        steps.push(to_come("control plane".to_owned(), version, work));
         steps.extend(workers_to_come(version, workers, &groups));
     }
     steps
 }
 
 struct Group {
+    id: Part,
+    /// How many of its machines are replaced or updated at a time.
+    at_once: u64,
     kind: &'static str,
     name: String,
     part: String,
@@ -185,13 +237,16 @@ fn groups(objects: Described<'_>) -> Vec<Group> {
         let version = group.spec.template.spec.version.clone();
         let counted = Counted::of(&objects.machines_of(group), &version, group.replicas());
         let (kind, part) = (MachineDeployment::KIND, format!("{} {name}", MachineDeployment::KIND));
-        groups.push(Group { kind, part, name: object, version, counted });
+        let id = Part::MachineDeployment(name.clone());
+        let at_once = timing::at_once(group);
+        groups.push(Group { id, at_once, kind, part, name: object, version, counted });
     }
     for pool in objects.my_pools() {
         let labels = pool.metadata.labels.as_ref();
         let entry = labels.and_then(|labels| labels.get(TOPOLOGY_POOL_NAME_LABEL));
         let object = pool.name_any();
-        let (kind, part) = (MachinePool::KIND, format!("{} {}", MachinePool::KIND, entry.unwrap_or(&object)));
+        let name = entry.unwrap_or(&object).clone();
+        let (kind, part) = (MachinePool::KIND, format!("{} {name}", MachinePool::KIND));
         let version = pool.spec.template.spec.version.clone();
         let (mut done, mut all) = (0, 0);
         for running in &pool.status.versions {
@@ -200,7 +255,9 @@ fn groups(objects: Described<'_>) -> Vec<Group> {
             done += if running.version == version { count } else { 0 };
         }
         let counted = Counted::new(done, all, pool.replicas());
-        groups.push(Group { kind, part, name: object, version, counted });
+        let id = Part::MachinePool(name);
+        // Whose provider decides; one at a time is what it does at least.
+        groups.push(Group { id, at_once: 1, kind, part, name: object, version, counted });
     }
     groups.sort_by(|a, b| a.part.cmp(&b.part));
     groups
@@ -228,10 +285,15 @@ impl Counted {
         let desired = desired.and_then(|desired| usize::try_from(desired).ok()).unwrap_or(all);
         Self { done: done.min(desired), desired, is_running: done < all }
     }
+
+    /// How many times machines are waited for until all have the version, with so many at a time.
+    fn left(&self, at_once: u64) -> u64 {
+        ((self.desired - self.done) as u64).div_ceil(at_once.max(1))
+    }
 }
 
 /// A step that was begun: it is done when all machines have the version.
-fn taken(part: String, version: &str, counted: Counted) -> StepDescription {
+fn taken(part: String, version: &str, counted: Counted, work: Vec<(Part, u64)>) -> StepDescription {
     let Counted { done, desired, is_running } = counted;
     StepDescription {
         state: if is_running { StepState::Running } else { StepState::Done },
@@ -239,16 +301,24 @@ fn taken(part: String, version: &str, counted: Counted) -> StepDescription {
         version: version.to_owned(),
         machines_done: is_running.then_some(done),
         machines: is_running.then_some(desired),
+        started: None,
+        elapsed_seconds: None,
+        left: None,
+        work,
     }
 }
 
-fn to_come(part: String, version: &str) -> StepDescription {
+fn to_come(part: String, version: &str, work: Vec<(Part, u64)>) -> StepDescription {
     StepDescription {
         state: StepState::ToCome,
         part,
         version: version.to_owned(),
         machines_done: None,
         machines: None,
+        started: None,
+        elapsed_seconds: None,
+        left: None,
+        work,
     }
 }
 
@@ -257,11 +327,13 @@ fn workers_to_come(version: &str, workers: &[String], groups: &[Group]) -> Optio
     if !workers.iter().any(|stop| stop == version) {
         return None;
     }
-    let waiting: Vec<&str> =
-        groups.iter().filter(|group| group.version != version).map(|group| group.part.as_str()).collect();
-    match waiting.as_slice() {
+    let waiting = || groups.iter().filter(|group| group.version != version);
+    let rounds = |group: &Group| (group.counted.desired as u64).div_ceil(group.at_once.max(1));
+    let work = waiting().map(|group| (group.id.clone(), rounds(group))).collect();
+    let names: Vec<&str> = waiting().map(|group| group.part.as_str()).collect();
+    match names.as_slice() {
         [] => None,
-        _ if waiting.len() == groups.len() => Some(to_come("workers".to_owned(), version)),
-        some => Some(to_come(some.join(", "), version)),
+        _ if names.len() == groups.len() => Some(to_come("workers".to_owned(), version, work)),
+        some => Some(to_come(some.join(", "), version, work)),
     }
 }

@@ -80,7 +80,7 @@ fn change(object: &str, from: &str, to: &str, seconds: i64) -> VersionChange {
 }
 
 fn described(world: &World) -> ClusterDescription {
-    ClusterDescription::of(Described {
+    let objects = Described {
         cluster: &world.cluster,
         infrastructure: Some(&world.infrastructure),
         control_plane: Some(&world.control_plane),
@@ -88,7 +88,8 @@ fn described(world: &World) -> ClusterDescription {
         machine_pools: &world.machine_pools,
         machines: &world.machines,
         version_changes: &world.version_changes,
-    })
+    };
+    ClusterDescription::of(objects, "2026-01-01T01:00:00Z".parse().unwrap())
 }
 
 const ROLLING: &str = "The Cluster is upgrading to v1.33.0\n  * KubeadmControlPlane will upgrade to v1.33.0\n  \

@@ -28,7 +28,7 @@ pub struct WaitingDescription {
 
 impl WaitingDescription {
     /// What the topology waits on, else what keeps the Cluster from being available.
-    pub(super) fn of(objects: Described<'_>) -> Option<Self> {
+    pub fn of(objects: Described<'_>) -> Option<Self> {
         let conditions = &objects.cluster.status.conditions;
         let unmet = |type_| condition::find(conditions, type_).filter(|found| found.status != "True");
         let found = unmet(TOPOLOGY_RECONCILED).or_else(|| unmet("Available")).or_else(|| unmet("Ready"))?;

@@ -61,6 +61,19 @@ pub(super) const ROLLOUTS_BEFORE: &str = "WaitingForRolloutsBefore";
 pub(super) const FOR_OWNER: [&str; 5] =
     [UPGRADE_HELD, UPGRADE_HELD_AT, APPROVAL_NEEDED, UPGRADE_DEFERRED, SEQUENCE_HELD];
 
+/// Reasons of waits for machines of the Cluster, which are at work.
+pub(super) const FOR_MACHINES: [&str; 9] = [
+    "WaitingForControlPlaneProvisioning",
+    "WaitingForControlPlaneUpgrade",
+    "WaitingForControlPlaneVersion",
+    "WaitingForStableControlPlane",
+    "WaitingForWorkersUpgrade",
+    "WaitingForWorkersRollout",
+    "WaitingForTurn",
+    "WaitingForMachineDeployments",
+    ROLLOUTS_BEFORE,
+];
+
 impl WaitingOn {
     /// A word for programs: stable, and the same in conditions, records, `describe` and metrics.
     pub const fn reason(&self) -> &'static str {

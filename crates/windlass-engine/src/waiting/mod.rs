@@ -31,6 +31,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::{Deserialize, Serialize};
 use windlass_api::cluster::Cluster;
 use windlass_api::conditions::TOPOLOGY_RECONCILED;
+use windlass_api::conditions::reason::CLUSTER_UPGRADING;
 use windlass_api::names::WAITING_ON_ANNOTATION;
 
 use crate::condition::{self, to_the_second};
@@ -112,6 +113,13 @@ impl Wait {
     /// Whether an upgrade that has not begun waits for rollouts from before.
     pub fn is_for_rollouts(&self) -> bool {
         self.reason == identity::ROLLOUTS_BEFORE
+    }
+
+    /// Whether machines are at work on it: nothing else has to be done but to let them. Of controllers that keep no wait, only
+    /// what they say in a condition is known.
+    pub fn is_for_machines(&self) -> bool {
+        let is_told = self.reason == CLUSTER_UPGRADING && self.hook.is_none() && !self.what.contains("hook");
+        identity::FOR_MACHINES.contains(&self.reason.as_str()) || is_told
     }
 
     /// Reads the wait that an object keeps. One that cannot be read counts as none: the wait then begins now.

@@ -243,7 +243,8 @@ impl<'a> Play<'a> {
             Action::Until { goal, within } => self.until(goal, *within).await,
             Action::Crash(point) => self.crash(*point).await,
             Action::Describe(name) => {
-                let described = describe_cluster(self.world.client(), "default", name).await;
+                let described =
+                    describe_cluster(self.world.client(), "default", name, self.world.now()).await;
                 let cluster = described.map_err(|error| PlayFailure::Invalid(error.to_string()))?;
                 let now = self.world.now();
                 Ok(Done::Shown(Shown::Description { cluster: Box::new(cluster), now }))

@@ -3,19 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use jiff::Timestamp;
 use kube::ResourceExt;
 use windlass_api::cluster::Machine;
-use windlass_api::conditions::{BOOTSTRAP_CONFIG_READY, NODE_READY};
-use windlass_engine::condition;
+use windlass_engine::progress::{ENOUGH, seconds};
 use windlass_inmemory::{Durations, EVERY_GROUP, group_of};
 
 use super::Snapshot;
-
-/// So many machines tell enough about a group; with fewer, all machines of the cluster are taken.
-const ENOUGH: usize = 3;
-/// A condition changes again when a Node is not ready for a moment. What took longer than this tells of such a moment.
-const LONGEST_SECONDS: i64 = 4 * 3600;
 
 /// Where durations come from, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +43,7 @@ impl Snapshot {
         let mut all = Vec::new();
         for machine in machines {
             let machine: Machine = machine;
-            let Some(seconds) = seconds(&machine) else { continue };
+            let Some(seconds) = seconds(&machine).map(|seconds| seconds as f64) else { continue };
             all.push(seconds);
             if let Some(group) = group_of(machine.labels()) {
                 groups.entry(group).or_default().push(seconds);
@@ -69,21 +62,11 @@ impl Snapshot {
     }
 }
 
-/// How long a machine took from its bootstrap data to a Node that is ready.
-fn seconds(machine: &Machine) -> Option<f64> {
-    let since = |type_: &str| -> Option<Timestamp> {
-        let found = condition::find(&machine.status.conditions, type_)?;
-        (found.status == "True").then_some(found.last_transition_time.0)
-    };
-    let created = machine.metadata.creation_timestamp.as_ref().map(|time| time.0)?;
-    let began = since(BOOTSTRAP_CONFIG_READY).unwrap_or(created).max(created);
-    let seconds = since(NODE_READY)?.duration_since(began).as_secs();
-    (1..=LONGEST_SECONDS).contains(&seconds).then_some(seconds as f64)
-}
-
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use serde_json::{Value, json};
+    use windlass_api::conditions::{BOOTSTRAP_CONFIG_READY, NODE_READY};
 
     use super::super::Format;
     use super::*;

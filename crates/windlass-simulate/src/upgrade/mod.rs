@@ -29,10 +29,10 @@ use crate::extension::SimulatedExtension;
 use crate::snapshot::NotRebuilt;
 use crate::world::{World, WorldError, WorldOptions};
 use observe::Journal;
-pub use preview::{PreviewOptions, live_of, preview_upgrade, simulate_preview};
+pub use preview::{PreviewOptions, estimate_preview, live_of, preview_upgrade, simulate_preview};
 pub use report::{
-    ApprovalRecord, LanePoint, LaneRecord, MachineCounts, MachineRecord, OperationRecord, RetargetRecord,
-    SkewRecord, StopRecord, UpgradeReport,
+    ApprovalRecord, EstimateRecord, LanePoint, LaneRecord, MachineCounts, MachineRecord, OperationRecord,
+    RetargetRecord, SkewRecord, StopRecord, UpgradeReport,
 };
 pub use request::{UpgradeRequest, simulate_upgrade};
 pub use stand_ins::{Prepared, prepare};

@@ -4,12 +4,18 @@ use futures_util::future::LocalBoxFuture;
 use serde_json::Value;
 use tokio::runtime::Builder;
 use windlass_controllers::steer::Live;
+use windlass_engine::progress::rank;
 use windlass_runtime::ObjectKey;
+use windlass_version::Version;
 
 use super::request::LIMIT;
 use super::what_if::WhatIf;
-use super::{UpgradeError, UpgradeOptions, UpgradeReport, UpgradeSteering, check_discovered, upgrade_world};
+use super::{
+    EstimateRecord, UpgradeError, UpgradeOptions, UpgradeReport, UpgradeSteering, check_discovered,
+    upgrade_world,
+};
 use crate::extension::SimulatedExtension;
+use crate::insights::insights;
 use crate::snapshot::{RebuildOptions, Snapshot};
 use crate::world::{World, WorldError, WorldOptions};
 
@@ -77,6 +83,29 @@ pub fn simulate_preview(
     runtime.block_on(preview_upgrade(snapshot, options))
 }
 
+/// How long an upgrade takes, over so many runs in which machines draw their durations from seeds of their own. A run that
+/// does not end has no length, and neither has the whole.
+///
+/// # Errors
+///
+/// As [`preview_upgrade`], and when a run stops before its end.
+pub fn estimate_preview(
+    snapshot: &Snapshot,
+    runs: u64,
+    options: impl Fn() -> Result<PreviewOptions, UpgradeError>,
+) -> Result<EstimateRecord, UpgradeError> {
+    let mut lengths = Vec::new();
+    for run in 0..runs {
+        // The controllers keep their seed: only machines differ.
+        let options = options()?;
+        let seed = options.upgrade.seed.wrapping_add(run);
+        let report = simulate_preview(snapshot, &PreviewOptions { machine_seed: Some(seed), ..options })?;
+        lengths.push(report.virtual_seconds);
+    }
+    lengths.sort_unstable();
+    Ok(EstimateRecord { runs, p50_seconds: rank(&lengths, 50), p95_seconds: rank(&lengths, 95) })
+}
+
 /// Where the Cluster of a snapshot is, as a management cluster would show it. Nothing is simulated.
 ///
 /// # Errors
@@ -131,5 +160,9 @@ async fn previewed(snapshot: &Snapshot, preview: &PreviewOptions) -> Result<Upgr
         check_discovered(&world, rebuilt.objects.iter().filter(is_extension))?;
     }
     world.resume();
-    upgrade_world(&mut world, &rebuilt.cluster, options, rebuilt.notes).await
+    let mut report = upgrade_world(&mut world, &rebuilt.cluster, options, rebuilt.notes).await?;
+    if let Ok(to) = Version::parse(&options.to) {
+        report.insights = insights(snapshot, &to, report.virtual_seconds, snapshot.taken);
+    }
+    Ok(report)
 }

@@ -153,7 +153,7 @@ async fn the_condition_the_event_the_log_the_description_and_the_metric_say_the_
     let logged = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     assert!(logged.contains(&wait.what), "{logged}");
 
-    let described = describe_cluster(world.client(), "default", "c1").await.unwrap();
+    let described = describe_cluster(world.client(), "default", "c1", world.now()).await.unwrap();
     assert_eq!(described.waiting_on.map(|waiting| waiting.wait), Some(wait.clone()));
 
     let metrics = PlaneMetrics::new(world.manager().unwrap(), &Metrics::new()).render();

@@ -4,11 +4,13 @@ use anstyle::{AnsiColor, Color, Style};
 use jiff::Timestamp;
 use windlass_api::printable;
 use windlass_engine::describe::{
-    ClusterDescription, ConditionDescription, ObjectDescription, StepState, UpgradeDescription,
+    ClusterDescription, ConditionDescription, ObjectDescription, StepDescription, StepState,
+    UpgradeDescription,
 };
+use windlass_engine::progress::{Progress, Verdict};
 
 use super::updates;
-use crate::table::{HEAD, Table};
+use crate::table::{HEAD, Table, wrapped};
 
 pub(super) const DIM: Style = Style::new().dimmed();
 const GOOD: Style = Style::new().fg_color(Some(Color::Ansi(AnsiColor::Green)));
@@ -45,7 +47,7 @@ pub(crate) fn render(
     rows.add(&described.tree, "", "");
     let mut text = table.render_within(width, &EXPENDABLE);
     if let Some(upgrade) = &described.upgrade {
-        text.push_str(&steps(upgrade));
+        text.push_str(&steps(upgrade, &described.progress, width));
     }
     text.push_str(&updates::render(&described.updates, now));
     if !described.pending_hooks.is_empty() {
@@ -62,7 +64,8 @@ pub(crate) fn render(
         Some(waiting) => {
             let (wait, since) = (&waiting.wait, age(waiting.wait.since.0, now));
             let what = wait.to_string();
-            text.push_str(&format!("\n{WAITING}Waiting on {}{WAITING:#} (for {since})\n", printable(&what)));
+            let line = format!("Waiting on {} (for {since})", printable(&what));
+            text.push_str(&format!("\n{WAITING}{}{WAITING:#}\n", wrapped(&line, width, "  ")));
             if !wait.handlers.is_empty() {
                 let handlers = wait.handlers.join(", ");
                 text.push_str(&format!("  {DIM}asked for by {}{DIM:#}\n", printable(&handlers)));
@@ -71,7 +74,8 @@ pub(crate) fn render(
                 text.push_str(&format!("  {DIM}tried again every {seconds} s{DIM:#}\n"));
             }
             for line in &waiting.evidence {
-                text.push_str(&format!("  {DIM}{}{DIM:#}\n", printable(line)));
+                let line = wrapped(&format!("  {}", printable(line)), width, "    ");
+                text.push_str(&format!("{DIM}{line}{DIM:#}\n"));
             }
             if let Some(command) = &waiting.command {
                 text.push_str(&format!("\nTo let it go on: {}\n", printable(command)));
@@ -194,7 +198,7 @@ fn status_style(condition: &ConditionDescription) -> Style {
     }
 }
 
-fn steps(upgrade: &UpgradeDescription) -> String {
+fn steps(upgrade: &UpgradeDescription, progress: &Progress, width: Option<usize>) -> String {
     let from = upgrade.from.as_ref().map(|from| format!(" from {from}")).unwrap_or_default();
     let title = format!("Upgrade{from} to {}", upgrade.to);
     let mut text = format!("\n{HEAD}{}{HEAD:#}\n", printable(&title));
@@ -208,14 +212,63 @@ fn steps(upgrade: &UpgradeDescription) -> String {
             (Some(done), Some(all)) => format!(", {done} of {all} machines"),
             _ => String::new(),
         };
-        let what = format!("{} to {}{count}", step.part, step.version);
-        text.push_str(&format!("  {style}{word:<8}{style:#} {}\n", printable(&what)));
+        let what = format!("{} to {}{count}{}", step.part, step.version, timing(step));
+        // The word and the spaces around it are eleven cells.
+        let what = wrapped(&printable(&what), width.map(|width| width.saturating_sub(11)), "           ");
+        text.push_str(&format!("  {style}{word:<8}{style:#} {what}\n"));
     }
+    let style = verdict_style(progress.verdict);
+    let line = wrapped(&summary(progress), width.map(|width| width.saturating_sub(2)), "    ");
+    text.push_str(&format!("  {style}{line}{style:#}\n"));
     text
 }
 
+pub(crate) fn verdict_style(verdict: Verdict) -> Style {
+    match verdict {
+        Verdict::UpToDate | Verdict::Progressing => GOOD,
+        Verdict::Waiting => BUSY,
+        Verdict::Stalled => BAD,
+    }
+}
+
+/// How long a step has taken, and how much longer it takes.
+fn timing(step: &StepDescription) -> String {
+    let left = step.left.map(|left| span(left.p50_seconds));
+    match (step.state, step.elapsed_seconds.map(span), left) {
+        (StepState::Done, Some(took), _) => format!(", took {took}"),
+        (StepState::Running, Some(so_far), Some(left)) => format!(", for {so_far}, {left} left"),
+        (StepState::Running, Some(so_far), None) => format!(", for {so_far}"),
+        (StepState::Running, None, Some(left)) => format!(", {left} left"),
+        (StepState::ToCome, _, Some(left)) => format!(", about {left}"),
+        _ => String::new(),
+    }
+}
+
+/// How far an upgrade is, in a line.
+fn summary(progress: &Progress) -> String {
+    let mut text = format!("{}: step {} of {}", progress.verdict, progress.step, progress.steps);
+    text.push_str(&format!(", {} of {} machines", progress.machines_done, progress.machines));
+    if let Some(elapsed) = progress.elapsed_seconds {
+        text.push_str(&format!(", {} so far", span(elapsed)));
+    }
+    if let Some(left) = progress.left {
+        let told = if progress.samples == 0 { ", assumed" } else { "" };
+        let (p50, p95) = (span(left.p50_seconds), span(left.p95_seconds));
+        text.push_str(&format!(", {p50} left (P95 {p95}{told})"));
+    }
+    text.push_str(&format!(", worst skew {}", progress.worst_skew));
+    text
+}
+
+/// So many seconds, as people say it.
+pub(crate) fn span(seconds: u64) -> String {
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    let end = Timestamp::from_second(seconds).unwrap_or(Timestamp::MAX);
+    age(Timestamp::UNIX_EPOCH, end)
+}
+
 /// How long ago something was, in its largest unit, and the next below it while that is small.
-pub(super) fn age(since: Timestamp, now: Timestamp) -> String {
+pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(since.as_second()).max(0);
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match (days, hours, minutes) {
@@ -267,7 +320,7 @@ mod tests {
             "status": {"replicas": 2, "readyReplicas": 2, "availableReplicas": 1, "upToDateReplicas": 2,
                 "conditions": [condition("Available", "True", "")]}}));
         let control_plane = json!({"spec": {"version": "v1.32.0", "replicas": 1}});
-        ClusterDescription::of(Described {
+        let objects = Described {
             cluster: &cluster,
             infrastructure: None,
             control_plane: Some(&control_plane),
@@ -275,7 +328,8 @@ mod tests {
             machine_pools: &[],
             machines: &machines,
             version_changes: &[],
-        })
+        };
+        ClusterDescription::of(objects, NOW)
     }
 
     fn plain(text: &str) -> String {
@@ -308,7 +362,7 @@ mod tests {
                     "lastTransitionTime": "2026-01-01T00:00:00Z"})]}}));
         let control_plane = json!({"spec": {"version": hostile, "replicas": 1}, "status": {"conditions": [
             condition("Available"), condition("CanUpdateInPlace"), condition("ExternalUpdate")]}});
-        let described = ClusterDescription::of(Described {
+        let objects = Described {
             cluster: &cluster,
             infrastructure: None,
             control_plane: Some(&control_plane),
@@ -316,7 +370,8 @@ mod tests {
             machine_pools: &[],
             machines: &[machine],
             version_changes: &[],
-        });
+        };
+        let described = ClusterDescription::of(objects, NOW);
         let text = render(&described, NOW, true, None);
         let unstyled = [HEAD, DIM, GOOD, BAD, BUSY, WAITING].iter().fold(text.clone(), |text, style| {
             text.replace(&style.render().to_string(), "").replace(&style.render_reset().to_string(), "")
@@ -352,7 +407,8 @@ Cluster/c1                              v1.33.0
                 "Upgrade to v1.33.0",
                 "done control plane to v1.32.0",
                 "done MachineDeployment c1-web to v1.32.0",
-                "to come control plane to v1.33.0",
+                "to come control plane to v1.33.0, about 5m0s",
+                "waiting: step 3 of 3, 0 of 3 machines, 3m5s so far, 5m0s left (P95 20m, assumed), worst skew 0",
                 "",
                 "Hooks to be called: AfterClusterUpgrade",
                 "",
@@ -363,6 +419,15 @@ Cluster/c1                              v1.33.0
         );
         let columns: Vec<usize> = text.lines().take(3).map(|line| line.chars().count()).collect();
         assert!(columns[0] >= columns[1], "cells stand below their heads");
+    }
+
+    #[test]
+    fn a_description_fits_a_narrow_terminal() {
+        let text = plain(&render(&described(30), NOW, false, Some(80)));
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        assert!(text.contains("Machine c1-cp-a at v1.32.0 is not ready: waits for its Node"), "{text}");
     }
 
     #[test]

@@ -81,7 +81,7 @@ mod tests {
             read(json!({"metadata": {"name": name}, "spec": {"clusterName": "c1",
                 "selector": {"matchLabels": labels}}}))
         };
-        let described = ClusterDescription::of(Described {
+        let objects = Described {
             cluster: &cluster,
             infrastructure: None,
             control_plane: Some(&control_plane),
@@ -89,8 +89,9 @@ mod tests {
             machine_pools: &[],
             machines: &machines,
             version_changes: &[],
-        });
+        };
         let now: Timestamp = "2026-01-01T00:03:05Z".parse().unwrap();
+        let described = ClusterDescription::of(objects, now);
         let text = anstream::adapter::strip_str(&render(&described.updates, now)).to_string();
         let expected = "
 Updates in place

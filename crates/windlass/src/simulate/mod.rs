@@ -1,6 +1,5 @@
 //! `windlass simulate`: runs the real controllers in virtual time.
 
-mod html;
 mod rollout;
 mod script;
 mod upgrade;

@@ -11,12 +11,12 @@ use windlass_api::{GoDuration, GoDurationError};
 use windlass_conversion::manifest::as_written;
 use windlass_simulate::script::spoken;
 use windlass_simulate::{
-    Amount, Durations, EVERY_GROUP, Failing, Fate, OperationRecord, PreviewOptions, RebuildOptions, Retarget,
-    StopRecord, UpgradeError, UpgradeReport, UpgradeRequest, UpgradeSteering, WhatIf, simulate_preview,
-    simulate_upgrade,
+    Amount, Durations, EVERY_GROUP, EstimateRecord, Failing, Fate, Insight, Level, OperationRecord,
+    PreviewOptions, RebuildOptions, Retarget, StopRecord, UpgradeError, UpgradeReport, UpgradeRequest,
+    UpgradeSteering, WhatIf, estimate_preview, simulate_preview, simulate_upgrade,
 };
+use windlass_web::{Ticket, heading};
 
-use super::html::{Page, heading};
 use crate::exit::Failure;
 use crate::live::LiveArguments;
 use crate::manifests;
@@ -79,9 +79,35 @@ pub(crate) struct UpgradeCommand {
     /// Approve every step that needs it, so long after it begins to wait; 0s approves at once
     #[arg(long, value_name = "TIME", value_parser = time)]
     approve_after: Option<Duration>,
+    /// How long it takes at other draws: so many runs with seeds of their own, of which P50 and P95 are told
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=1000), conflicts_with = "filename")]
+    runs: Option<u64>,
+    /// End with exit code 3 if an insight is at least so bad: note, warning or error
+    #[arg(long, value_name = "LEVEL", value_enum, conflicts_with = "filename")]
+    fail_on: Option<FailOn>,
     /// Output format
     #[arg(short, long, value_enum, default_value_t = UpgradeFormat::Table)]
     output: UpgradeFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    /// Anything
+    Note,
+    /// What may stop the upgrade
+    Warning,
+    /// What stops it
+    Error,
+}
+
+impl From<FailOn> for Level {
+    fn from(level: FailOn) -> Self {
+        match level {
+            FailOn::Note => Self::Note,
+            FailOn::Warning => Self::Warning,
+            FailOn::Error => Self::Error,
+        }
+    }
 }
 
 /// What is assumed to be otherwise than in the live cluster.
@@ -165,10 +191,17 @@ pub(crate) fn run(command: &UpgradeCommand) -> Result<(), Failure> {
         UpgradeFormat::Json => output::print_document(Format::Json, &report)?,
         UpgradeFormat::Yaml => output::print_document(Format::Yaml, &report)?,
         UpgradeFormat::Html => {
-            output::print(&Page { cluster: &cluster, to: &command.to, report: &report }.render())?;
+            output::print(&Ticket { cluster: &cluster, to: &command.to, report: &report }.render())?;
         }
     }
-    if report.stopped.is_some() { Err(Failure::Printed(1)) } else { Ok(()) }
+    let worst = report.insights.iter().map(|insight| insight.level).max();
+    let is_refused =
+        command.fail_on.is_some_and(|least| worst.is_some_and(|worst| worst >= Level::from(least)));
+    match report.stopped {
+        _ if is_refused => Err(Failure::Printed(3)),
+        Some(_) => Err(Failure::Printed(1)),
+        None => Ok(()),
+    }
 }
 
 fn steering(command: &UpgradeCommand) -> UpgradeSteering {
@@ -209,15 +242,19 @@ fn previewed(command: &UpgradeCommand) -> Result<Simulated, Failure> {
             (durations, learned.to_string())
         }
     };
-    let rebuild = RebuildOptions { live_extensions: command.live_extensions, durations };
-    let options = PreviewOptions::new(rebuild, command.to.clone(), command.seed, steering(command));
-    let report = options.and_then(|options| {
-        let options = PreviewOptions { what_if: command.what_if.what_if(), ..options };
-        simulate_preview(&snapshot, &options)
-    });
-    let report = report.map(|mut report| {
+    let options = || {
+        let rebuild =
+            RebuildOptions { live_extensions: command.live_extensions, durations: durations.clone() };
+        let options = PreviewOptions::new(rebuild, command.to.clone(), command.seed, steering(command))?;
+        Ok(PreviewOptions { what_if: command.what_if.what_if(), ..options })
+    };
+    let report = options().and_then(|options| simulate_preview(&snapshot, &options));
+    let report = report.and_then(|mut report| {
+        if let Some(runs) = command.runs.filter(|_| report.stopped.is_none()) {
+            report.estimate = Some(estimate_preview(&snapshot, runs, options)?);
+        }
         report.warnings.push(format!("where their provider does not say it, {assumption}"));
-        report
+        Ok(report)
     });
     Ok((snapshot.cluster, report))
 }
@@ -278,6 +315,13 @@ fn table(report: &UpgradeReport) -> String {
         machines.updated_in_place,
         report.worst_skew,
     ));
+    if let Some(EstimateRecord { runs, p50_seconds, p95_seconds }) = report.estimate {
+        let (p50, p95) = (clock(p50_seconds), clock(p95_seconds));
+        line(format_args!("Over {runs} runs: half take at most {p50}, 19 of 20 at most {p95}"));
+    }
+    for Insight { id, level, object, evidence, remedy } in &report.insights {
+        line(format_args!("{level}: {id}: {object}: {evidence}\n  {remedy}"));
+    }
     for warning in &report.warnings {
         line(format_args!("note: {warning}"));
     }

@@ -9,11 +9,13 @@ use clap::Args;
 use clap::builder::FalseyValueParser;
 use windlass_engine::features::Features;
 use windlass_manager::{Up, UpError};
+use windlass_web::Web;
 
 use crate::exit::Failure;
 use crate::logging::{self, LogFormat};
 use crate::output;
 use crate::serve::{certificate_name, not_running, reachable, termination};
+use crate::web::WebListen;
 use settings::Settings;
 
 /// Run the whole management plane in this process: API, controllers, admission, in-memory machines
@@ -25,6 +27,7 @@ the last one was. A flag beats its environment variable, and that beats the conf
   listen: 127.0.0.1:6443
   controllers: ['*', -machinepool]
   devProvider: false
+  webListen: 127.0.0.1:8081
   logFormat: json
 
 Examples:
@@ -77,6 +80,12 @@ pub(crate) struct UpCommand {
     /// Address of /healthz, /readyz and /metrics, plain HTTP; port 0 picks one
     #[arg(long, value_name = "IP:PORT", env = "WINDLASS_METRICS_LISTEN")]
     metrics_listen: Option<SocketAddr>,
+    /// Address of the page for browsers, plain HTTP, or off; port 0 picks one [default: 127.0.0.1:0]
+    #[arg(long, value_name = "IP:PORT", env = "WINDLASS_WEB_LISTEN")]
+    web_listen: Option<WebListen>,
+    /// File with a token that lets into the page, besides the link that is printed and works once
+    #[arg(long, value_name = "FILE", env = "WINDLASS_WEB_TOKEN_FILE")]
+    web_token_file: Option<PathBuf>,
     /// What to log: error, warn, info, debug or trace; also for parts, as in warn,windlass_inmemory=debug [default: info]
     #[arg(long, value_name = "LEVEL", env = "WINDLASS_LOG_LEVEL")]
     log_level: Option<String>,
@@ -95,10 +104,18 @@ pub(crate) async fn run(command: UpCommand) -> Result<(), Failure> {
     if let Some(problem) = up.embedded().no_backup() {
         output::note(&format!("backups are possible only while this server is stopped: {problem}"));
     }
+    let web = settings.web.start(up.client()).await?;
     // A script that reads that it is ready may stop it at once.
     let stop = termination()?;
-    output::print(&ready(&up))?;
-    up.run_until(stop).await.map_err(failed)
+    output::print(&ready(&up, web.as_ref()))?;
+    let page = tokio::spawn(async move {
+        if let Some(web) = web {
+            web.run().await;
+        }
+    });
+    let ended = up.run_until(stop).await.map_err(failed);
+    page.abort();
+    ended
 }
 
 fn failed(error: UpError) -> Failure {
@@ -108,16 +125,20 @@ fn failed(error: UpError) -> Failure {
     }
 }
 
-fn ready(up: &Up) -> String {
+fn ready(up: &Up, web: Option<&Web>) -> String {
     let mut text = format!("Ready: {}\n", up.url());
     if let Some(address) = up.diagnostics() {
         text.push_str(&format!("Metrics: http://{address}/metrics\n"));
     }
-    if let Some(path) = up.kubeconfig() {
-        let path = path.display();
-        text.push_str(&format!(
-            "Kubeconfig: {path}\n\nNext: kubectl --kubeconfig {path} apply -f examples/quickstart.yaml\n"
-        ));
+    let kubeconfig = up.kubeconfig().map(|path| path.display());
+    if let Some(path) = &kubeconfig {
+        text.push_str(&format!("Kubeconfig: {path}\n"));
+    }
+    if let Some(web) = web {
+        text.push_str(&format!("Page: {}\n", web.link()));
+    }
+    if let Some(path) = &kubeconfig {
+        text.push_str(&format!("\nNext: kubectl --kubeconfig {path} apply -f examples/quickstart.yaml\n"));
     }
     text
 }

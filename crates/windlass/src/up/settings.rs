@@ -12,6 +12,7 @@ use crate::exit::Failure;
 use crate::logging::LogFormat;
 use crate::output;
 use crate::serve::{certificate_name, data_dir};
+use crate::web::{WebListen, WebSettings};
 
 /// Largest config file that is read.
 const MAX_FILE: u64 = 64 * 1024;
@@ -23,6 +24,7 @@ const PORT: u16 = 6443;
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) options: UpOptions,
+    pub(super) web: WebSettings,
     pub(super) log_level: String,
     pub(super) log_format: LogFormat,
 }
@@ -41,6 +43,8 @@ struct File {
     admission: Option<bool>,
     feature_gates: Option<String>,
     metrics_listen: Option<SocketAddr>,
+    web_listen: Option<String>,
+    web_token_file: Option<PathBuf>,
     log_level: Option<String>,
     log_format: Option<LogFormat>,
 }
@@ -84,6 +88,12 @@ impl Settings {
             certificate_name(name)
                 .map_err(|problem| Failure::Invalid(format!("tlsSan {name:?} is {problem}")))?;
         }
+        let of_file = file.web_listen.map(|listen| listen.parse::<WebListen>()).transpose();
+        let of_file = of_file.map_err(|error| Failure::Invalid(format!("webListen: {error}")))?;
+        let web = WebSettings {
+            listen: command.web_listen.or(of_file).unwrap_or(WebListen::At((Ipv4Addr::LOCALHOST, 0).into())),
+            token_file: command.web_token_file.or(file.web_token_file),
+        };
         let options = UpOptions {
             names,
             kubeconfig: command.kubeconfig_out.or(file.kubeconfig_out).or(beside),
@@ -96,6 +106,7 @@ impl Settings {
         };
         Ok(Self {
             options,
+            web,
             log_level: command.log_level.or(file.log_level).unwrap_or_else(|| "info".to_owned()),
             log_format: command.log_format.or(file.log_format).unwrap_or_default(),
         })

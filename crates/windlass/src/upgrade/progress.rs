@@ -5,9 +5,9 @@ use std::time::Duration;
 use kube::Client;
 use windlass_api::printable;
 use windlass_controllers::describe::{DescribeError, describe_cluster};
-use windlass_engine::describe::{ClusterDescription, StepState};
 use windlass_version::Version;
 
+use crate::describe::line::line;
 use crate::exit::Failure;
 use crate::output;
 
@@ -24,10 +24,13 @@ pub(super) async fn follow(
 ) -> Result<(), Failure> {
     let mut said = String::new();
     loop {
-        let described = describe_cluster(client, namespace, name).await.map_err(|error| match error {
-            DescribeError::NotFound { .. } => Failure::Failed(format!("Cluster {name} was deleted")),
-            other => Failure::Failed(other.to_string()),
-        })?;
+        let described =
+            describe_cluster(client, namespace, name, jiff::Timestamp::now()).await.map_err(|error| {
+                match error {
+                    DescribeError::NotFound { .. } => Failure::Failed(format!("Cluster {name} was deleted")),
+                    other => Failure::Failed(other.to_string()),
+                }
+            })?;
         let target = described.version.clone().unwrap_or_default();
         if target != to.to_string() {
             return Err(Failure::Failed(format!("the target of Cluster {name} is {target} now")));
@@ -42,21 +45,4 @@ pub(super) async fn follow(
         }
         tokio::time::sleep(EVERY).await;
     }
-}
-
-/// The step that runs, and what is waited on.
-fn line(described: &ClusterDescription) -> String {
-    let steps = described.upgrade.as_ref().map(|upgrade| upgrade.steps.as_slice()).unwrap_or_default();
-    let done = steps.iter().filter(|step| step.state == StepState::Done).count();
-    let running = steps.iter().find(|step| step.state == StepState::Running);
-    let step = running.map(|step| {
-        let machines = match (step.machines_done, step.machines) {
-            (Some(done), Some(all)) => format!(", {done} of {all} machines"),
-            _ => String::new(),
-        };
-        format!("{} to {}{machines}", step.part, step.version)
-    });
-    let waits = described.waiting_on.as_ref().map(|waiting| waiting.wait.to_string());
-    let parts: Vec<String> = [step, waits].into_iter().flatten().collect();
-    format!("[{done}/{}] {}", steps.len(), parts.join("; "))
 }

@@ -10,10 +10,10 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 
 /// A server on a port of the system's choice, ended when it goes out of scope.
-struct Server(Child);
+pub(crate) struct Server(Child);
 
 impl Server {
-    fn start(directory: &Path, arguments: &[&str]) -> Self {
+    pub(crate) fn start(directory: &Path, arguments: &[&str]) -> Self {
         let serve = ["serve", "--in-memory", "--listen", "127.0.0.1:0", "--kubeconfig-out", "kubeconfig"];
         let mut child =
             windlass(directory, &[&serve, arguments].concat()).stdout(Stdio::piped()).spawn().unwrap();
@@ -32,7 +32,7 @@ impl Drop for Server {
     }
 }
 
-fn windlass(directory: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn windlass(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
     command.args(arguments).current_dir(directory).env_remove("KUBECONFIG").env("HOME", directory);
     command
@@ -45,7 +45,7 @@ fn ran(command: &mut Command) -> (Option<i32>, String, String) {
 }
 
 /// Creates objects and gives them their status, as controllers would.
-async fn create(directory: &Path, objects: &[Value]) {
+pub(crate) async fn create(directory: &Path, objects: &[Value]) {
     let kubeconfig = Kubeconfig::read_from(directory.join("kubeconfig")).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     let client = Client::try_from(config).unwrap();
@@ -63,7 +63,7 @@ async fn create(directory: &Path, objects: &[Value]) {
 }
 
 /// Tells what the topology controller told when it took its steps.
-async fn tell(directory: &Path) {
+pub(crate) async fn tell(directory: &Path) {
     let kubeconfig = Kubeconfig::read_from(directory.join("kubeconfig")).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     let client = Client::try_from(config).unwrap();
@@ -90,8 +90,10 @@ async fn tell(directory: &Path) {
 /// Lines without what depends on the width of columns and on the time.
 fn squeezed(said: &str) -> Vec<String> {
     let word = |word: &str| {
-        let age = word.trim_end_matches(')');
-        let is_age = age.ends_with('d') && age.starts_with(|first: char| first.is_ascii_digit());
+        let age = word.trim_end_matches([')', ',']);
+        let is_age = age.ends_with(['d', 'h', 'm', 's'])
+            && age.starts_with(|first: char| first.is_ascii_digit())
+            && age.chars().all(|c| c.is_ascii_digit() || "dhms".contains(c));
         if is_age { word.replace(age, "AGE") } else { word.to_owned() }
     };
     said.lines().map(|line| line.split_whitespace().map(word).collect::<Vec<_>>().join(" ")).collect()
@@ -109,12 +111,13 @@ Cluster/c1 v1.33.0 Available: True Available AGE
 └─Machine/c1-web-2 v1.32.0 Ready: False NotReady AGE waits for its Node
 
 Upgrade from v1.29.0 to v1.33.0
-done control plane to v1.30.0
-done control plane to v1.31.0
-done control plane to v1.32.0
-running MachineDeployment c1-web to v1.32.0, 1 of 2 machines
-to come control plane to v1.33.0
-to come workers to v1.33.0
+done control plane to v1.30.0, took AGE
+done control plane to v1.31.0, took AGE
+done control plane to v1.32.0, took AGE
+running MachineDeployment c1-web to v1.32.0, 1 of 2 machines, for AGE, AGE left
+to come control plane to v1.33.0, about AGE
+to come workers to v1.33.0, about AGE
+progressing: step 4 of 6, 0 of 3 machines, AGE so far, AGE left (P95 AGE, assumed), worst skew 3
 
 Hooks to be called: AfterClusterUpgrade, AfterWorkersUpgrade
 
@@ -130,7 +133,7 @@ fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
 }
 
 /// A cluster on its way from v1.29 to v1.33 whose workers go to v1.32, held by nothing but their machines.
-fn objects() -> Vec<Value> {
+pub(crate) fn objects() -> Vec<Value> {
     let api = |group: &str| format!("{group}.cluster.x-k8s.io/v1beta2");
     let reference = |group: &str, kind: &str, name: &str| json!({"apiGroup": format!("{group}.cluster.x-k8s.io"), "kind": kind, "name": name});
     let template =
@@ -217,9 +220,24 @@ async fn a_cluster_in_the_middle_of_an_upgrade() {
     assert_eq!(json["waitingOn"]["reason"], "WaitingForWorkersUpgrade");
     assert_eq!(json["waitingOn"]["objects"][0]["name"], "c1-web");
     assert_eq!(json["waitingOn"]["evidence"][1], "MachineDeployment c1-web is upgrading to v1.32.0");
+    assert_eq!(json["progress"]["verdict"], "progressing");
+    assert_eq!(json["progress"]["worstSkew"], 3);
     let (code, yaml, _) = ran(&mut windlass(path, &[&describe[..], &["-o", "yaml"]].concat()));
     assert_eq!(code, Some(0));
     assert!(yaml.contains("pendingHooks:"), "{yaml}");
+
+    // Scripts learn how it goes, and read lines.
+    let (code, ..) = ran(&mut windlass(path, &[&describe[..], &["--exit-code"]].concat()));
+    assert_eq!(code, Some(10), "progressing");
+    let mut watching =
+        windlass(path, &[&describe[..], &["--watch"]].concat()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(watching.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    watching.kill().unwrap();
+    watching.wait().unwrap();
+    let expected = "progressing [3/6] MachineDeployment c1-web to v1.32.0, 1 of 2 machines; MachineDeployment c1-web to \
+                    reach v1.32.0\n";
+    assert_eq!(line, expected);
 
     // The kubeconfig may come from the environment or be where kubectl looks for it.
     let (code, _, error) = ran(windlass(path, &describe[..3]).env("KUBECONFIG", "kubeconfig"));

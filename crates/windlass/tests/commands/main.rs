@@ -12,6 +12,7 @@
 
 mod apply;
 mod bad_input;
+mod browser;
 mod credentials;
 mod demo;
 mod deploy;
@@ -22,6 +23,7 @@ mod extension;
 mod history;
 mod live_stories;
 mod old_manifests;
+mod page;
 mod report;
 mod run;
 mod scarcity;
@@ -32,3 +34,4 @@ mod shells;
 mod statements;
 mod stories;
 mod transcript;
+mod watch;

@@ -1,30 +1,26 @@
 //! `windlass simulate upgrade -o html`: one page for a change ticket. It has no scripts and loads nothing.
 
-mod chart;
-
 use std::fmt::Write as _;
-use std::time::Duration;
 
-use windlass_simulate::script::spoken;
-use windlass_simulate::{OperationRecord, UpgradeReport};
+use windlass_simulate::UpgradeReport;
 
-use chart::{gantt, lanes};
+use crate::STYLE;
+use crate::chart::{Timeline, gantt, lanes};
+use crate::html::{clock, escaped, heading, minors};
 
 /// What a page is about.
-pub(super) struct Page<'a> {
+pub struct Ticket<'a> {
     /// The cluster, as a user calls it.
-    pub(super) cluster: &'a str,
+    pub cluster: &'a str,
     /// The target.
-    pub(super) to: &'a str,
+    pub to: &'a str,
     /// What happens.
-    pub(super) report: &'a UpgradeReport,
+    pub report: &'a UpgradeReport,
 }
 
-const STYLE: &str = include_str!("style.css");
-
-impl Page<'_> {
+impl Ticket<'_> {
     /// The page.
-    pub(super) fn render(&self) -> String {
+    pub fn render(&self) -> String {
         let report = self.report;
         let title = format!("{} to {}", self.cluster, self.to);
         let mut page = String::new();
@@ -41,30 +37,39 @@ impl Page<'_> {
             cluster = escaped(self.cluster),
             to = escaped(self.to),
         );
-        page.push_str(&summary(report));
-        if let Some(stopped) = &report.stopped {
-            let _ = writeln!(
-                page,
-                "<section class=\"stop\" id=\"stopped\"><h2>It stops after {}</h2><p><strong>{}</strong>: {}</p></section>",
-                clock(stopped.at_seconds),
-                escaped(&stopped.reason),
-                escaped(&stopped.waits_for)
-            );
-        }
-        let _ = writeln!(
-            page,
-            "<section id=\"lanes\"><h2>Versions and skew</h2><p>The control plane is the ceiling; kubelets stay in the shaded \
-             band. At worst {} behind.</p>{}</section>",
-            minors(report.worst_skew),
-            lanes(report)
-        );
-        let _ = writeln!(page, "<section id=\"machines\"><h2>Machines</h2>{}</section>", gantt(report));
-        page.push_str(&operations(report));
-        page.push_str(&hooks(report));
-        page.push_str(&notes(report));
+        page.push_str(&sections(report));
         page.push_str("</main>\n</body>\n</html>\n");
         page
     }
+}
+
+/// What a report says, section by section.
+pub(crate) fn sections(report: &UpgradeReport) -> String {
+    let timeline = Timeline::of(report);
+    let mut page = String::new();
+    page.push_str(&summary(report));
+    if let Some(stopped) = &report.stopped {
+        let _ = writeln!(
+            page,
+            "<section class=\"stop\" id=\"stopped\"><h2>It stops after {}</h2><p><strong>{}</strong>: {}</p></section>",
+            clock(stopped.at_seconds),
+            escaped(&stopped.reason),
+            escaped(&stopped.waits_for)
+        );
+    }
+    let _ = writeln!(
+        page,
+        "<section id=\"lanes\"><h2>Versions and skew</h2><p>The control plane is the ceiling; kubelets stay in the shaded \
+         band. At worst {} behind.</p>{}</section>",
+        minors(report.worst_skew),
+        lanes(&timeline)
+    );
+    let _ = writeln!(page, "<section id=\"machines\"><h2>Machines</h2>{}</section>", gantt(&timeline));
+    page.push_str(&operations(report));
+    page.push_str(&hooks(report));
+    page.push_str(&insights(report));
+    page.push_str(&notes(report));
+    page
 }
 
 fn summary(report: &UpgradeReport) -> String {
@@ -78,6 +83,11 @@ fn summary(report: &UpgradeReport) -> String {
         ("hooks called", report.hooks.len().to_string()),
         ("worst skew", minors(report.worst_skew)),
     ];
+    let estimate = report.estimate.map(|estimate| {
+        [("P50 of runs", clock(estimate.p50_seconds)), ("P95 of runs", clock(estimate.p95_seconds))]
+    });
+    let tiles = tiles.into_iter().chain(estimate.into_iter().flatten());
+    let tiles: Vec<(&str, String)> = tiles.collect();
     let tiles: String =
         tiles.iter().map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>")).collect();
     format!("<dl class=\"tiles\">{tiles}</dl>\n")
@@ -137,62 +147,34 @@ fn hooks(report: &UpgradeReport) -> String {
     )
 }
 
+/// What stands in the way.
+pub(crate) fn insights(report: &UpgradeReport) -> String {
+    if report.insights.is_empty() {
+        return String::new();
+    }
+    let mut rows = String::new();
+    for insight in &report.insights {
+        let _ = writeln!(
+            rows,
+            "<tr class=\"{level}\"><td>{level}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            insight.id,
+            escaped(&insight.object),
+            escaped(&insight.evidence),
+            escaped(&insight.remedy),
+            level = insight.level
+        );
+    }
+    format!(
+        "<section id=\"insights\"><h2>Insights</h2><table><thead><tr><th scope=\"col\">Level</th><th scope=\"col\">What</th>\
+         <th scope=\"col\">Where</th><th scope=\"col\">Seen</th><th scope=\"col\">Remedy</th></tr></thead><tbody>\n{rows}</tbody>\
+         </table></section>\n"
+    )
+}
+
 fn notes(report: &UpgradeReport) -> String {
     if report.warnings.is_empty() {
         return String::new();
     }
     let items: String = report.warnings.iter().map(|note| format!("<li>{}</li>\n", escaped(note))).collect();
     format!("<section id=\"assumptions\"><h2>Assumed</h2><ul>\n{items}</ul></section>\n")
-}
-
-/// What an operation does, for people.
-pub(super) fn heading(operation: &OperationRecord) -> String {
-    let OperationRecord { from, to, .. } = operation;
-    let title = match &operation.group {
-        None => "control plane".to_owned(),
-        Some(group) => format!("workers {group}"),
-    };
-    match (from == to, operation.under_way) {
-        (true, _) => format!("{title} {from}, changed for another reason than the version"),
-        (false, true) => format!("{title} {from} -> {to}, under way"),
-        (false, false) => format!("{title} {from} -> {to}"),
-    }
-}
-
-fn minors(count: u64) -> String {
-    if count == 1 { "1 minor".to_owned() } else { format!("{count} minors") }
-}
-
-/// Seconds as people read them.
-fn clock(seconds: u64) -> String {
-    spoken(Duration::from_secs(seconds))
-}
-
-/// Text that is text in HTML too.
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            c => safe.push(c),
-        }
-    }
-    safe
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_stays_text() {
-        assert_eq!(
-            escaped("<img src=x onerror='a(\"b\")'> & c"),
-            "&lt;img src=x onerror=&#39;a(&quot;b&quot;)&#39;&gt; &amp; c"
-        );
-    }
 }
