@@ -248,7 +248,10 @@ impl Faults {
                 return;
             }
             match back.filter(|_| !down) {
-                Some(back) => drop(tokio::time::timeout_at(back, changed).await),
+                // Whichever comes first: it is looked at again.
+                Some(back) => {
+                    let _ = tokio::time::timeout_at(back, changed).await;
+                }
                 None => changed.await,
             }
         }

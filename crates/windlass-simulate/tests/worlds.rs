@@ -59,7 +59,6 @@ fn a_tale_comes_from_its_seed_alone() {
         "scale w/control-plane",
         "upgrade.windlass.dev/version",
         "upgrade.windlass.dev/hold",
-        "upgrade.windlass.dev/hold",
         "defer-upgrade",
         "hold-upgrade-sequence",
         "rollout.windlass.dev/strategy=External",

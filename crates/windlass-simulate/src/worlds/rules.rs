@@ -267,10 +267,12 @@ mod tests {
     fn a_group_that_shrinks_may_have_had_more() {
         let group = Some("md0");
         let freedoms = Freedoms { counts_machines: false, ..STRICT };
-        let mut rules = rules(freedoms, &[(group, 2), (group, 1)]);
-        for name in ["a", "b", "c"] {
+        let mut rules = rules(freedoms, &[(group, 2)]);
+        for name in ["a", "b"] {
             rules.machine(&machine(name, group, &[]), false).unwrap();
         }
+        rules.part(group.map(str::to_owned), Some(1), false, false);
+        rules.machine(&machine("c", group, &[]), false).unwrap();
         for name in ["b", "c"] {
             rules.machine(&machine(name, group, &["leaving"]), false).unwrap();
         }
