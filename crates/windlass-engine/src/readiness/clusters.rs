@@ -74,10 +74,9 @@ fn upgrading(cluster: &Value, objects: &Objects) -> Option<String> {
             return Some(format!("annotation {mark} is {value:?}"));
         }
     }
-    for (kind, found) in [
-        ("KubeadmControlPlane", &objects.control_planes),
-        ("MachineDeployment", &objects.machine_deployments),
-    ] {
+    for (kind, found) in
+        [("control plane", &objects.control_planes), ("MachineDeployment", &objects.machine_deployments)]
+    {
         let is_rolling =
             |object: &&Value| belongs(object, cluster) && condition(object, ROLLING_OUT) == Some("True");
         if let Some(object) = found.iter().find(is_rolling) {

@@ -30,7 +30,7 @@ pub(super) fn findings(objects: &Objects) -> Vec<Finding> {
         ("MachineDeployment", &objects.machine_deployments),
         ("MachinePool", &objects.machine_pools),
         ("MachineHealthCheck", &objects.machine_health_checks),
-        ("KubeadmControlPlane", &objects.control_planes),
+        ("control plane", &objects.control_planes),
         ("ClusterClass", &objects.cluster_classes),
     ] {
         for object in objects.iter().filter(|object| is_paused_itself(object)) {

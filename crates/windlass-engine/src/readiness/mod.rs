@@ -49,7 +49,7 @@ pub struct Objects {
     pub clusters: Vec<Value>,
     /// ClusterClasses.
     pub cluster_classes: Vec<Value>,
-    /// KubeadmControlPlanes.
+    /// Control planes of the kind that Windlass has a controller for.
     pub control_planes: Vec<Value>,
     /// MachineDeployments.
     pub machine_deployments: Vec<Value>,

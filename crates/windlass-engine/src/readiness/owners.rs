@@ -23,7 +23,7 @@ pub(super) fn findings(objects: &Objects, crds: &[CustomResourceDefinition]) -> 
         ("MachineDeployment", &objects.machine_deployments),
         ("MachinePool", &objects.machine_pools),
         ("MachineHealthCheck", &objects.machine_health_checks),
-        ("KubeadmControlPlane", &objects.control_planes),
+        ("control plane", &objects.control_planes),
     ] {
         for object in found {
             let about = format!("{kind} {}", full_name(object));

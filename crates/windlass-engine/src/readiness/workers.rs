@@ -19,10 +19,9 @@ pub(super) fn findings(objects: &Objects) -> Vec<Finding> {
         }
         findings.extend(progress(pool, &about));
     }
-    for (kind, objects) in [
-        ("MachineDeployment", &objects.machine_deployments),
-        ("KubeadmControlPlane", &objects.control_planes),
-    ] {
+    for (kind, objects) in
+        [("MachineDeployment", &objects.machine_deployments), ("control plane", &objects.control_planes)]
+    {
         for object in objects {
             findings.extend(external(&object["metadata"], &format!("{kind} {}", full_name(object))));
         }
