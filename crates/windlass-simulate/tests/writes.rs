@@ -99,8 +99,9 @@ fn is_of_no_group(flap: &str) -> bool {
 }
 
 /// The most that an upgrade by four minors and a worker more may take: what was reached last. Wanted are 500 and 30.
-const MOST_OF_CHAIN: usize = 965;
-const MOST_OF_WORKER: f64 = 56.5;
+/// A machine that joins has one more than before: its KubeadmConfig says with which token and which hashes it finds the control plane.
+const MOST_OF_CHAIN: usize = 988;
+const MOST_OF_WORKER: f64 = 57.2;
 
 #[tokio::test(start_paused = true)]
 async fn an_upgrade_writes_no_more_than_before_and_nothing_in_vain() {
