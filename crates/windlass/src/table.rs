@@ -134,7 +134,7 @@ mod tests {
                 .map(|cell| (cell.to_owned(), Style::new())),
         );
         let text = anstream::adapter::strip_str(&table.render_within(Some(40), &[])).to_string();
-        assert_eq!(text.lines().last(), Some("a name that is much longer than …  short"));
+        assert_eq!(text.lines().last(), Some("a name that is much longer tha…  short"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use windlass_engine::describe::StepState;
 use windlass_engine::progress::{Verdict, passed};
 use windlass_simulate::UpgradeReport;
 
-use super::{Parts, about, age, document, tiles, verdict};
+use super::{Parts, about, age, document, roughly, tiles, verdict};
 use crate::chart::{Timeline, gantt, lanes};
 use crate::forecast::Foretold;
 use crate::html::{clock, escaped, minors};
@@ -177,7 +177,7 @@ fn steps(view: &ClusterView) -> String {
                 let since = step.started.as_ref().map(|started| format!("for {}, ", age(started.0)));
                 format!("{}{} left", since.unwrap_or_default(), about(left.p50_seconds))
             }
-            (StepState::ToCome, _, Some(left)) => format!("about {}", about(left.p50_seconds)),
+            (StepState::ToCome, _, Some(left)) => roughly(left.p50_seconds),
             _ => String::new(),
         };
         let _ = write!(

@@ -56,11 +56,8 @@ fn row(view: &ClusterView) -> String {
     );
     let upgrade = described.upgrade.as_ref();
     let waiting = described.waiting_on.as_ref().filter(|_| upgrade.is_some());
-    let to = upgrade.map(|upgrade| escaped(&upgrade.to)).unwrap_or_default();
-    let from = match upgrade {
-        Some(upgrade) => upgrade.from.as_deref().map(escaped).unwrap_or_default(),
-        None => described.version.as_deref().map(escaped).unwrap_or_default(),
-    };
+    let to = described.version.as_deref().map(escaped).unwrap_or_default();
+    let from = upgrade.and_then(|upgrade| upgrade.from.as_deref()).map(escaped).unwrap_or_default();
     let left = progress.left.filter(|_| progress.verdict == Verdict::Progressing);
     let since = match progress.verdict {
         Verdict::Stalled => progress.moved.as_ref(),

@@ -121,6 +121,14 @@ fn about(seconds: u64) -> String {
     }
 }
 
+/// The same in a sentence.
+fn roughly(seconds: u64) -> String {
+    match about(seconds) {
+        short if seconds <= 60 => short,
+        long => format!("about {long}"),
+    }
+}
+
 /// A list of names and values.
 fn tiles(tiles: &[(&str, String)]) -> String {
     let mut text = "<dl class=\"tiles\">".to_owned();

@@ -90,7 +90,7 @@ fn cells(view: &ClusterView, now: Timestamp) -> [String; COLUMNS.len() + 1] {
         let machines = format!("{}/{}", progress.machines_done, progress.machines);
         let skew = progress.skew.to_string();
         let none = String::new;
-        return [name, version, none(), none(), machines, none(), none(), skew, none(), none()];
+        return [name, none(), version, none(), machines, none(), none(), skew, none(), none()];
     };
     let waiting = described.waiting_on.as_ref();
     let eta = progress.left.filter(|_| progress.verdict == Verdict::Progressing);

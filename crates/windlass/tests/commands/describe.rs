@@ -142,9 +142,13 @@ pub(crate) fn objects() -> Vec<Value> {
         json!({"clusterName": "c1", "version": version, "bootstrap": {"dataSecretName": "s"},
             "infrastructureRef": reference("infrastructure", "DevMachine", "m")})
     };
+    let labels = |label: &str| match label {
+        "web" => json!({"cluster.x-k8s.io/cluster-name": "c1", "cluster.x-k8s.io/deployment-name": "c1-web", "web": ""}),
+        label => json!({"cluster.x-k8s.io/cluster-name": "c1", label: ""}),
+    };
     let machine = |name: &str, label: &str, version: &str, ready: Value| {
         json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
-            "metadata": {"name": name, "labels": {"cluster.x-k8s.io/cluster-name": "c1", label: ""}},
+            "metadata": {"name": name, "labels": labels(label)},
             "spec": machine_spec(version), "status": {"conditions": [ready]}})
     };
     let ready = || condition("Ready", "True", "Ready", "");
