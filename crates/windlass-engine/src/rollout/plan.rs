@@ -113,7 +113,8 @@ pub fn plan(observed: &Observed, answers: &InPlaceAnswers) -> Plan {
             in_place::release_missing(&mut sizes);
             let stuck = blocked_sets(&sizes, replicas, answers);
             match fallback {
-                Some(rolling) if !stuck.is_empty() => {
+                // Also when the new MachineSet has all its replicas: until they are available, the old machines are needed.
+                Some(rolling) if !stuck.is_empty() || sizes.new.spec >= replicas => {
                     limits = rolling.resolve(replicas);
                     roll(&mut sizes, observed, limits, Shrink::All);
                 }

@@ -521,6 +521,21 @@ fn external_without_a_fallback_replaces_nothing_and_says_why() {
     assert!(plan_.blocked.unwrap().to_string().ends_with("asks for new Machines"));
 }
 
+/// A fallback keeps its limits to the end: the last old machine goes when the last new one is available.
+#[test]
+fn a_fallback_of_external_takes_no_machine_before_its_successor_is_there() {
+    let no = InPlaceAnswers::from([("a".to_owned(), Err(WhyNotInPlace::NoExtension))]);
+    let strategy = external(Some(RollingUpdate::default()));
+    for (sets, expected) in [
+        ([set("new", 0, 0, 0), set("a", 1, 1, 1)], [1, 1]),
+        ([set("new", 1, 1, 0), set("a", 1, 1, 1)], [1, 1]),
+        ([set("new", 1, 1, 1), set("a", 1, 1, 1)], [1, 0]),
+    ] {
+        let plan = plan(&observed(1, strategy, &sets), &no);
+        assert_eq!(sizes(&plan), [("new", expected[0]), ("a", expected[1])], "{sets:?}");
+    }
+}
+
 /// Its only machine was deleted while the control plane is upgraded: from the old template it would not come back.
 #[test]
 fn a_machine_that_is_missing_under_external_comes_back_from_the_new_template() {
