@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use windlass_apiserver::ApiServer;
 use windlass_controllers::external::plural;
+use windlass_etcd::MemoryEtcd;
 use windlass_runtime::{Clock, Faults, Manager};
 use windlass_store::{History, Store};
 
@@ -80,6 +81,7 @@ pub struct World {
     clock: Clock,
     server: ApiServer,
     workload: Option<(Client, ApiServer)>,
+    etcd: MemoryEtcd,
 }
 
 /// A kind that tests work with.
@@ -124,7 +126,7 @@ impl World {
                 crds.create(&PostParams::default(), &crd).await.unwrap();
             }
         }
-        Self { client, faults: Faults::new(), clock, server: management, workload }
+        Self { client, faults: Faults::new(), clock, server: management, workload, etcd: MemoryEtcd::new() }
     }
 
     /// The clock, which follows paused time.
@@ -135,6 +137,11 @@ impl World {
     /// A client of the workload API.
     pub fn workload(&self) -> &Client {
         &self.workload.as_ref().unwrap().0
+    }
+
+    /// The etcd of the workload API.
+    pub fn etcd(&self) -> &MemoryEtcd {
+        &self.etcd
     }
 
     /// A manager of controllers, as a process has one.
