@@ -186,21 +186,11 @@ pub fn kubeconfig(
     authority: &Pair,
     now: Timestamp,
 ) -> Result<String, CertificateError> {
-    let unusable = |key| {
-        move |_| CertificateError::Authority { secret: Purpose::ClusterAuthority.secret_name(cluster), key }
-    };
-    let authority_key = private_key::read(&authority.key).map_err(unusable(PRIVATE_KEY))?;
-    let issuer =
-        Issuer::from_ca_cert_pem(&authority.certificate, authority_key).map_err(unusable(CERTIFICATE))?;
-    let key = KeyPair::generate()?;
-    let mut params = CertificateParams::default();
-    params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::OrganizationName, "system:masters");
-    params.distinguished_name.push(DnType::CommonName, "kubernetes-admin");
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    valid_until(&mut params, now, |today| today.saturating_add(CLIENT_DAYS.days()));
-    let certificate = params.signed_by(&key, &issuer)?.pem();
+    let mut name = DistinguishedName::new();
+    name.push(DnType::OrganizationName, "system:masters");
+    name.push(DnType::CommonName, "kubernetes-admin");
+    let Pair { certificate, key } =
+        client(authority, &Purpose::ClusterAuthority.secret_name(cluster), name, now)?;
     let user = format!("{cluster}-admin");
     Ok(format!(
         "apiVersion: v1\nkind: Config\npreferences: {{}}\n\
@@ -210,8 +200,39 @@ pub fn kubeconfig(
          users:\n- name: {user}\n  user:\n    client-certificate-data: {certificate}\n    client-key-data: {key}\n",
         ca = STANDARD.encode(&authority.certificate),
         certificate = STANDARD.encode(&certificate),
-        key = STANDARD.encode(key.serialize_pem()),
+        key = STANDARD.encode(&key),
     ))
+}
+
+/// What identifies us to an etcd: a new certificate that its authority, in this Secret, signs. It is never stored.
+///
+/// # Errors
+///
+/// If the authority cannot be used.
+pub fn etcd_client(authority: &Pair, secret: &str, now: Timestamp) -> Result<Pair, CertificateError> {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, "cluster-api.x-k8s.io");
+    client(authority, secret, name, now)
+}
+
+/// A certificate for a client, signed by the authority in a Secret.
+fn client(
+    authority: &Pair,
+    secret: &str,
+    name: DistinguishedName,
+    now: Timestamp,
+) -> Result<Pair, CertificateError> {
+    let unusable = |key| move |_| CertificateError::Authority { secret: secret.to_owned(), key };
+    let authority_key = private_key::read(&authority.key).map_err(unusable(PRIVATE_KEY))?;
+    let issuer =
+        Issuer::from_ca_cert_pem(&authority.certificate, authority_key).map_err(unusable(CERTIFICATE))?;
+    let key = KeyPair::generate()?;
+    let mut params = CertificateParams::default();
+    params.distinguished_name = name;
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    valid_until(&mut params, now, |today| today.saturating_add(CLIENT_DAYS.days()));
+    Ok(Pair { certificate: params.signed_by(&key, &issuer)?.pem(), key: key.serialize_pem() })
 }
 
 /// Whether the certificate in a kubeconfig has less than half of its time left. False if there is none: then a user

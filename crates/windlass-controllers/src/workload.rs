@@ -11,7 +11,14 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use tokio::time::{Instant, timeout};
+use windlass_etcd::Channel;
 use windlass_runtime::{ObjectKey, describe_error};
+
+use crate::etcd_credentials::EtcdCredentials;
+use crate::port_forward::port_forward;
+
+/// Where kubeadm lets etcd listen for clients.
+const ETCD_PORT: u16 = 2379;
 
 /// Why a workload cluster does not answer. That is nothing unusual: control planes come up, restart and go.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -52,6 +59,9 @@ pub trait WorkloadAccess: Send + Sync + 'static {
     /// ask with [`answer`].
     fn client<'a>(&'a self, cluster: &'a ObjectKey) -> BoxFuture<'a, Result<Client, NoAnswer>>;
 
+    /// A way to the member of etcd on a Node of a Cluster. That there is one does not mean that it will be answered.
+    fn etcd<'a>(&'a self, cluster: &'a ObjectKey, node: &'a str) -> BoxFuture<'a, Result<Channel, NoAnswer>>;
+
     /// Forgets what it remembers of a Cluster that is gone: another of the same name is elsewhere.
     fn forget(&self, _cluster: &ObjectKey) {}
 }
@@ -81,8 +91,16 @@ pub enum Resolved {
     /// The address is its own, and nothing listens there.
     Down,
     /// It answers for the address in the process.
-    Client(Client),
+    InProcess {
+        /// The API server.
+        client: Client,
+        /// The members of etcd, by the name of their Node.
+        etcd: Members,
+    },
 }
+
+/// Ways to the members of an etcd, by the name of their Node.
+pub type Members = Arc<dyn Fn(&str) -> Channel + Send + Sync>;
 
 /// Answers addresses in the process, as in-memory clusters need it.
 pub type Resolver = Arc<dyn Fn(&str) -> Resolved + Send + Sync>;
@@ -93,6 +111,7 @@ pub struct KubeconfigAccess {
     client: Client,
     resolvers: Vec<Resolver>,
     known: Arc<Mutex<BTreeMap<ObjectKey, Known>>>,
+    credentials: EtcdCredentials,
 }
 
 /// What was in a kubeconfig, and until when that counts.
@@ -111,13 +130,20 @@ enum Target {
     Remote(Client),
 }
 
+/// What a Cluster is reached through.
+enum Reached {
+    InProcess(Client, Members),
+    Remote(Client),
+}
+
 /// How long a kubeconfig is used before it is read again. Certificates in it are renewed long before they expire.
 const KUBECONFIG_TTL: Duration = Duration::from_secs(30);
 
 impl KubeconfigAccess {
     /// Reads the kubeconfigs with this client, that of the management cluster.
     pub fn new(client: Client) -> Self {
-        Self { client, resolvers: Vec::new(), known: Arc::default() }
+        let credentials = EtcdCredentials::new(client.clone());
+        Self { client, resolvers: Vec::new(), known: Arc::default(), credentials }
     }
 
     /// Adds something that answers addresses in the process.
@@ -127,7 +153,7 @@ impl KubeconfigAccess {
         self
     }
 
-    async fn look_up(&self, cluster: &ObjectKey) -> Result<Client, NoAnswer> {
+    async fn look_up(&self, cluster: &ObjectKey) -> Result<Reached, NoAnswer> {
         let fresh = self.known().get(cluster).filter(|known| Instant::now() < known.until).cloned();
         let known = match fresh {
             Some(known) => known,
@@ -138,9 +164,9 @@ impl KubeconfigAccess {
             }
         };
         match known.target {
-            Target::Remote(client) => Ok(client),
+            Target::Remote(client) => Ok(Reached::Remote(client)),
             Target::InProcess => match self.resolve(&known.server) {
-                Resolved::Client(client) => Ok(client),
+                Resolved::InProcess { client, etcd } => Ok(Reached::InProcess(client, etcd)),
                 Resolved::Down | Resolved::Elsewhere => {
                     Err(NoAnswer::Unreachable { server: known.server, why: "connection refused".to_owned() })
                 }
@@ -168,7 +194,7 @@ impl KubeconfigAccess {
         let kubeconfig = Kubeconfig::from_yaml(text).map_err(|error| bad(error.to_string()))?;
         let server = server(&kubeconfig).ok_or_else(|| bad("it names no server".to_owned()))?;
         let target = match self.resolve(&server) {
-            Resolved::Client(_) | Resolved::Down => Target::InProcess,
+            Resolved::InProcess { .. } | Resolved::Down => Target::InProcess,
             Resolved::Elsewhere => {
                 let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
                 let mut config = config.map_err(|error| bad(error.to_string()))?;
@@ -178,6 +204,16 @@ impl KubeconfigAccess {
             }
         };
         Ok(Known { version, server, until, target })
+    }
+
+    /// The member of a cluster elsewhere, through a port-forward of its API server.
+    async fn forwarded(&self, cluster: &ObjectKey, client: Client, node: &str) -> Result<Channel, NoAnswer> {
+        let credentials = self.credentials.of(cluster).await?;
+        let pod = format!("etcd-{node}");
+        let unreachable = |why: String| NoAnswer::Unreachable { server: pod.clone(), why };
+        let stream = port_forward(&client, "kube-system", &pod, ETCD_PORT).await;
+        let stream = stream.map_err(|error| unreachable(error.to_string()))?;
+        Channel::tls(stream, &credentials, &pod).await.map_err(|error| unreachable(error.to_string()))
     }
 
     fn resolve(&self, server: &str) -> Resolved {
@@ -193,11 +229,25 @@ impl KubeconfigAccess {
 
 impl WorkloadAccess for KubeconfigAccess {
     fn client<'a>(&'a self, cluster: &'a ObjectKey) -> BoxFuture<'a, Result<Client, NoAnswer>> {
-        Box::pin(self.look_up(cluster))
+        Box::pin(async {
+            Ok(match self.look_up(cluster).await? {
+                Reached::InProcess(client, _) | Reached::Remote(client) => client,
+            })
+        })
+    }
+
+    fn etcd<'a>(&'a self, cluster: &'a ObjectKey, node: &'a str) -> BoxFuture<'a, Result<Channel, NoAnswer>> {
+        Box::pin(async move {
+            match self.look_up(cluster).await? {
+                Reached::InProcess(_, etcd) => Ok(etcd(node)),
+                Reached::Remote(client) => self.forwarded(cluster, client, node).await,
+            }
+        })
     }
 
     fn forget(&self, cluster: &ObjectKey) {
         self.known().remove(cluster);
+        self.credentials.forget(cluster);
     }
 }
 

@@ -9,16 +9,8 @@ use kube::core::{ApiResource, NotUsed};
 use kube::{Api, Client};
 use serde::Deserialize;
 
-/// A Pod: where it runs, and whether it is ready.
-pub(crate) type Pod = Object<PodSpec, PodStatus>;
-
-/// Part of a Pod's spec.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PodSpec {
-    /// The Node that it is bound to.
-    pub(crate) node_name: Option<String>,
-}
+/// A Pod: whether it is ready.
+pub(crate) type Pod = Object<NotUsed, PodStatus>;
 
 /// Part of a Pod's status.
 #[derive(Clone, Debug, Default, Deserialize)]

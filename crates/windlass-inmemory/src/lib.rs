@@ -31,7 +31,4 @@ pub use machine::FINALIZER as MACHINE_FINALIZER;
 pub use pool::{FINALIZER as POOL_FINALIZER, INSTANCES_ANNOTATION, Instance, Instances};
 pub use provider::{DevError, Provider};
 pub use startup::{Draw, Part, Startup};
-pub use workload::{
-    DOMAIN, ETCD_ANNOTATION_PREFIX, Kubelet, PORT, Resolution, WorkloadCluster, WorkloadClusters,
-    WorkloadError,
-};
+pub use workload::{DOMAIN, Kubelet, PORT, Resolution, WorkloadCluster, WorkloadClusters, WorkloadError};

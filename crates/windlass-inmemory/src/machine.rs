@@ -253,7 +253,7 @@ impl DevMachines {
             workload.release_stubborn_pod(&wanted.kubelet.name).await?;
         }
         if wanted.parts.contains(&Part::Etcd) {
-            workload.put_etcd(&wanted.kubelet, now).await?;
+            workload.put_etcd(&wanted.kubelet).await?;
         }
         if wanted.parts.contains(&Part::ApiServer) {
             workload.put_control_plane(&wanted.kubelet).await?;

@@ -114,7 +114,9 @@ impl Plane {
         let resolver = move |server: &str| match workloads.resolve(server) {
             Resolution::Elsewhere => Resolved::Elsewhere,
             Resolution::Down => Resolved::Down,
-            Resolution::Client(client) => Resolved::Client(client),
+            Resolution::Open { client, etcd } => {
+                Resolved::InProcess { client, etcd: Arc::new(move |node| etcd.channel(node)) }
+            }
         };
         Arc::new(access.resolving(Arc::new(resolver)))
     }

@@ -12,10 +12,10 @@ use windlass_api::bootstrap::KubeadmConfig;
 use windlass_api::cluster::Machine;
 use windlass_api::infrastructure::DevMachine;
 use windlass_api::names::KCP_CLEANUP_ANNOTATION;
+use windlass_etcd::MemoryEtcd;
 use windlass_runtime::{Cache, Context, Manager, ObjectKey, Outcome, Reconciler, WriteError};
 
 const FINALIZER: &str = "test.io/stand-in";
-const ETCD: &str = "etcd.inmemory.infrastructure.cluster.x-k8s.io";
 const PODS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"];
 
 /// Machine controller and providers in one: brings a Machine up ten seconds after its parts are there, and lets it go when its
@@ -25,6 +25,7 @@ pub struct ControlPlaneMachines {
     configs: Cache<KubeadmConfig>,
     infrastructure: Cache<DevMachine>,
     workload: Client,
+    etcd: MemoryEtcd,
 }
 
 impl Reconciler for ControlPlaneMachines {
@@ -64,14 +65,15 @@ impl Reconciler for ControlPlaneMachines {
 }
 
 impl ControlPlaneMachines {
-    /// Adds it to a manager. Nodes and pods are written to the workload API.
-    pub fn register(manager: &Manager, workload: &Client) {
+    /// Adds it to a manager. Nodes and pods are written to the workload API, members join its etcd.
+    pub fn register(manager: &Manager, workload: &Client, etcd: &MemoryEtcd) {
         let machines: Cache<Machine> = manager.cache();
         let stand_in = Self {
             machines: machines.clone(),
             configs: manager.cache(),
             infrastructure: manager.cache(),
             workload: workload.clone(),
+            etcd: etcd.clone(),
         };
         manager.controller("stand-in", &machines).register(stand_in);
     }
@@ -85,6 +87,7 @@ impl ControlPlaneMachines {
             // It was there before a crash.
             return;
         }
+        self.etcd.join(&name).unwrap();
         let pods: Api<Pod> = Api::namespaced(self.workload.clone(), "kube-system");
         let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(self.workload.clone());
         let system = json!({"metadata": {"name": "kube-system"}});
@@ -92,8 +95,7 @@ impl ControlPlaneMachines {
         for component in PODS {
             let pod = json!({
                 "metadata": {"name": format!("{component}-{name}"),
-                    "labels": {"component": component, "tier": "control-plane"},
-                    "annotations": {format!("{ETCD}/member-id"): "1"}},
+                    "labels": {"component": component, "tier": "control-plane"}},
                 "spec": {"nodeName": name, "containers": [{"name": component, "image": "i"}]},
             });
             pods.create(&post, &serde_json::from_value(pod).unwrap()).await.unwrap();
@@ -154,6 +156,7 @@ impl ControlPlaneMachines {
         }
         let name = machine.name_any();
         let (delete, key) = (DeleteParams::default(), ObjectKey::of(machine));
+        self.etcd.stop(&name);
         let nodes: Api<Node> = Api::all(self.workload.clone());
         let _ = nodes.delete(&name, &delete).await;
         let pods: Api<Pod> = Api::namespaced(self.workload.clone(), "kube-system");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use kube::Client;
 use windlass_controllers::workload::{KubeconfigAccess, NoAnswer, Resolved, WorkloadAccess};
+use windlass_etcd::{Channel, MemoryEtcd};
 use windlass_inmemory::{Provider, Resolution};
 use windlass_runtime::ObjectKey;
 
@@ -13,7 +14,7 @@ use crate::World;
 impl World {
     /// Every Cluster has the workload API of this world.
     pub fn one_workload(&self) -> Arc<dyn WorkloadAccess> {
-        Arc::new(OneWorkload(self.workload().clone()))
+        Arc::new(OneWorkload(self.workload().clone(), self.etcd().clone()))
     }
 
     /// The in-memory provider, as a new process has it: it knows nothing but the time.
@@ -27,16 +28,22 @@ impl World {
         let resolve = move |server: &str| match workloads.resolve(server) {
             Resolution::Elsewhere => Resolved::Elsewhere,
             Resolution::Down => Resolved::Down,
-            Resolution::Client(client) => Resolved::Client(client),
+            Resolution::Open { client, etcd } => {
+                Resolved::InProcess { client, etcd: Arc::new(move |node| etcd.channel(node)) }
+            }
         };
         Arc::new(KubeconfigAccess::new(self.client.clone()).resolving(Arc::new(resolve)))
     }
 }
 
-struct OneWorkload(Client);
+struct OneWorkload(Client, MemoryEtcd);
 
 impl WorkloadAccess for OneWorkload {
     fn client<'a>(&'a self, _: &'a ObjectKey) -> BoxFuture<'a, Result<Client, NoAnswer>> {
         Box::pin(std::future::ready(Ok(self.0.clone())))
+    }
+
+    fn etcd<'a>(&'a self, _: &'a ObjectKey, node: &'a str) -> BoxFuture<'a, Result<Channel, NoAnswer>> {
+        Box::pin(std::future::ready(Ok(self.1.channel(node))))
     }
 }

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use windlass_api::api_version;
 use windlass_apiserver::ApiServer;
 use windlass_controllers::external::plural;
+use windlass_etcd::MemoryEtcd;
 use windlass_runtime::{Clock, Faults, Manager};
 use windlass_store::{History, Store};
 
@@ -78,6 +79,7 @@ pub struct World {
     clock: Clock,
     server: ApiServer,
     workload: Option<(Client, ApiServer)>,
+    etcd: MemoryEtcd,
 }
 
 /// A kind that tests work with.
@@ -122,7 +124,7 @@ impl World {
                 crds.create(&PostParams::default(), &crd).await.unwrap();
             }
         }
-        Self { client, faults: Faults::new(), clock, server: management, workload }
+        Self { client, faults: Faults::new(), clock, server: management, workload, etcd: MemoryEtcd::new() }
     }
 
     /// The clock, which follows paused time.
@@ -133,6 +135,11 @@ impl World {
     /// A client of the workload API.
     pub fn workload(&self) -> &Client {
         &self.workload.as_ref().unwrap().0
+    }
+
+    /// The etcd of the workload API.
+    pub fn etcd(&self) -> &MemoryEtcd {
+        &self.etcd
     }
 
     /// A manager of controllers, as a process has one.

@@ -38,7 +38,7 @@ impl KubeadmConfigs {
                     Err(error) if error.is_already_exists() => {
                         Err(NoData::Waits(Waiting::InitLock { holder: None }))
                     }
-                    created => Ok(drop(created?)),
+                    created => Ok(created.map(drop)?),
                 }
             }
         }

@@ -11,6 +11,7 @@ use windlass_api::names::{
     REMEDIATION_IN_PROGRESS_ANNOTATION,
 };
 use windlass_engine::control_plane::desired::{self, NewMachine};
+use windlass_engine::control_plane::etcd::successors;
 use windlass_engine::control_plane::kubeadm_config::Form;
 use windlass_engine::control_plane::{Action, Observed, RemediationRecord, Step};
 use windlass_engine::machine_set::{NameParts, NamedOwner, machine_name};
@@ -48,12 +49,14 @@ impl ControlPlaneReconciler {
                 event("SuccessfulCreate", format!("Created Machine {name}, {}", versions(observed)));
             }
             Action::Delete { machine, .. } => {
+                self.resign(scope, machines, observed, machine).await?;
                 if let Some(machine) = named(machine) {
                     scope.context.writer::<Machine>().delete(machine).await?;
                 }
                 event("SuccessfulDelete", format!("Deleted Machine {machine}"));
             }
             Action::Remediate(record) => {
+                self.resign(scope, machines, observed, &record.machine).await?;
                 self.record_remediation(scope, Some(record)).await?;
                 if let Some(machine) = named(&record.machine) {
                     scope.context.writer::<Machine>().delete(machine).await?;
@@ -63,18 +66,17 @@ impl ControlPlaneReconciler {
                     format!("Deleted Machine {}, which is not healthy", record.machine),
                 );
             }
-            Action::ReleaseMachine { machine, member, leader } => {
+            Action::ReleaseMachine { machine, member, successors } => {
                 if let Some(member) = member {
-                    let client = self.workload_client(scope).await?;
-                    etcd::remove(client, member, leader.as_deref(), scope.context.now()).await?;
+                    self.hand_over(scope, member, successors).await?;
+                    self.remove_member(scope, machines, Some(member), |other| other.name == *member).await?;
                 }
                 if let Some(machine) = named(machine) {
                     release(scope, machine).await?;
                 }
             }
-            Action::RemoveMember { member } => {
-                let client = self.workload_client(scope).await?;
-                etcd::remove(client, member, None, scope.context.now()).await?;
+            Action::RemoveMember { id, member } => {
+                self.remove_member(scope, machines, None, |other| other.id.0 == *id).await?;
                 event("EtcdMemberRemoved", format!("Removed etcd member {member}, which has no Machine"));
             }
             Action::DeleteAll { delete, release: released } => {
@@ -102,6 +104,25 @@ impl ControlPlaneReconciler {
             Action::AskInPlace { .. } | Action::AskExternal => {}
         }
         Ok(())
+    }
+
+    /// Hands over what the etcd member of a Machine leads, before the Machine goes: an election takes time, in which nothing
+    /// is written. It is done again before the member goes, because users delete Machines, too.
+    async fn resign(
+        &self,
+        scope: &Scope<'_>,
+        machines: &[Arc<Machine>],
+        observed: &Observed,
+        machine: &str,
+    ) -> Result<(), ControlPlaneError> {
+        let node = etcd::node_of(machines, machine);
+        let is_known = observed.initialized && observed.etcd.is_managed();
+        let (Some(node), true) = (node, is_known) else { return Ok(()) };
+        let successors = successors(machine, &observed.machines);
+        if successors.is_empty() {
+            return Ok(());
+        }
+        self.hand_over(scope, &node, &successors).await
     }
 
     /// Makes a Machine, and what belongs to it. After a crash in between, what is missing is made from the Machine.

@@ -1,4 +1,4 @@
-//! How the workload cluster says it is: the pods of the control plane on each Node, and etcd as far as it can be seen.
+//! How the workload cluster says it is: the pods of the control plane on each Node, and the members of etcd.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use windlass_engine::control_plane::observe::is_etcd_external;
 use windlass_engine::control_plane::{Component, EtcdMember, Health};
 use windlass_runtime::ObjectKey;
 
-use super::{ControlPlaneReconciler, Scope, etcd};
+use super::{ControlPlaneReconciler, EtcdTrouble, Scope};
 use crate::workload::{NoAnswer, answer};
 use crate::workload_objects::{Pod, pods};
 
@@ -74,12 +74,17 @@ impl ControlPlaneReconciler {
                 ),
             },
             Ok((true, pods)) => {
+                let members = match external {
+                    true => Ok(Vec::new()),
+                    false => self.etcd_members(scope, machines).await,
+                };
                 let of = |machine: &Machine| {
-                    components().map(|component| (component, finding(machine, component, &pods))).collect()
+                    let found = |component| (component, finding(machine, component, &pods, &members));
+                    components().map(found).collect()
                 };
                 Inspection {
                     initialized: true,
-                    members: (!external).then(|| etcd::members(pods.values())),
+                    members: members.as_ref().ok().filter(|_| !external).cloned(),
                     findings: machines.iter().map(|machine| (machine.name_any(), of(machine))).collect(),
                 }
             }
@@ -108,45 +113,53 @@ impl ControlPlaneReconciler {
     }
 }
 
-fn finding(machine: &Machine, component: Component, pods: &BTreeMap<String, Pod>) -> Finding {
+fn finding(
+    machine: &Machine,
+    component: Component,
+    pods: &BTreeMap<String, Pod>,
+    members: &Result<Vec<EtcdMember>, EtcdTrouble>,
+) -> Finding {
     let type_ = component.condition();
     let node =
         machine.status.node_ref.as_ref().map(|node| node.name.as_str()).filter(|name| !name.is_empty());
     let Some(node) = node else {
         return Finding::unknown(type_, reason::INSPECTION_FAILED).because("Waiting for the Node");
     };
-    let pod_name = component.pod().unwrap_or("etcd");
+    let Some(pod_name) = component.pod() else { return member_finding(node, members) };
     let pod = pods.get(&format!("{pod_name}-{node}"));
-    if component == Component::EtcdMember {
-        return member_finding(node, pod);
-    }
-    let Some(pod) = pod else { return Finding::no(type_, "PodDoesNotExist").because("Pod does not exist") };
+    let Some(pod) = pod else { return Finding::no(type_, "DoesNotExist").because("Pod does not exist") };
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or_default();
     let ready = is_ready(pod);
     if pod.metadata.deletion_timestamp.is_some() {
-        Finding::no(type_, "PodDeleting").because("Pod is being deleted")
+        Finding::no(type_, "Deleting").because("Pod is being deleted")
     } else if phase == "Running" && ready {
-        Finding::yes(type_, "PodRunning")
+        Finding::yes(type_, "Running")
     } else if phase == "Failed" || phase == "Succeeded" {
-        Finding::no(type_, "PodFailed").because(format!("Pod is in phase {phase}"))
+        Finding::no(type_, "Failed").because(format!("Pod is in phase {phase}"))
     } else {
-        Finding::no(type_, "PodProvisioning").because("Waiting for the Pod to be ready")
+        Finding::no(type_, "Provisioning").because("Waiting for the Pod to be ready")
     }
 }
 
-/// The readiness of an etcd pod is that of its member: kubeadm probes etcd's own health, which fails without a leader.
-fn member_finding(node: &str, pod: Option<&Pod>) -> Finding {
+/// Whether etcd has the member of a Node, and no complaint about it. Whether its process runs is another condition.
+fn member_finding(node: &str, members: &Result<Vec<EtcdMember>, EtcdTrouble>) -> Finding {
     let type_ = Component::EtcdMember.condition();
-    match pod {
-        None => Finding::no(type_, reason::NOT_HEALTHY).because(format!("There is no etcd member {node}")),
-        Some(pod) if etcd::is_removed(pod) => {
-            Finding::no(type_, reason::NOT_HEALTHY).because(format!("etcd member {node} was removed"))
+    let not_healthy = |why: String| Finding::no(type_, reason::NOT_HEALTHY).because(why);
+    let members = match members {
+        Ok(members) => members,
+        Err(trouble) => {
+            let why = format!("The members of etcd could not be listed: {trouble}");
+            return Finding::unknown(type_, reason::INSPECTION_FAILED).because(why);
         }
-        Some(pod) if is_ready(pod) => Finding::yes(type_, reason::HEALTHY),
-        Some(_) => {
-            Finding::no(type_, reason::NOT_HEALTHY).because(format!("etcd member {node} is not ready"))
+    };
+    match members.iter().find(|member| member.name == node) {
+        None => not_healthy(format!("There is no etcd member {node}")),
+        Some(member) if member.learner => not_healthy(format!("etcd member {node} is a learner")),
+        Some(member) if !member.alarms.is_empty() => {
+            not_healthy(format!("etcd member {node} has alarms: {}", member.alarms.join(", ")))
         }
+        Some(_) => Finding::yes(type_, reason::HEALTHY),
     }
 }
 

@@ -48,6 +48,7 @@ use crate::in_place::InPlaceExtensions;
 use crate::pause;
 use crate::status::StatusError;
 use crate::workload::{NoAnswer, WorkloadAccess};
+pub use etcd::EtcdTrouble;
 use health::Inspection;
 
 /// How soon the workload cluster is asked again while something of it is not healthy. There is no event when a pod of it
@@ -101,13 +102,13 @@ pub enum ControlPlaneError {
     /// The workload cluster did not do what it was asked.
     #[error("workload cluster: {0}")]
     Workload(#[from] NoAnswer),
-    /// A member of etcd cannot be removed from here.
-    #[error("etcd member {member} cannot be removed: {why}")]
+    /// etcd did not do what was to be done about a member.
+    #[error("etcd member {member}: {why}")]
     EtcdMember {
         /// The member.
         member: String,
         /// Why not.
-        why: String,
+        why: EtcdTrouble,
     },
 }
 

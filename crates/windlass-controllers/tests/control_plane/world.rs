@@ -46,7 +46,7 @@ impl World {
         let manager = self.kit.manager(7);
         let access = self.one_workload();
         ControlPlaneReconciler::register(&manager, Externals::new(), access, InPlaceExtensions::none());
-        ControlPlaneMachines::register(&manager, self.workload());
+        ControlPlaneMachines::register(&manager, self.workload(), self.etcd());
         *self.manager.lock().unwrap() = Some(manager.clone());
         manager.start()
     }

@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use windlass_api::conditions::ConditionStatus;
 
 use super::decide::{Decision, Step};
-use super::etcd::{Etcd, quorum};
+use super::etcd::{self, Etcd, quorum};
 use super::observed::{Component, Health, Observed, ObservedMachine};
 use super::outdated::OutdatedReason;
 use super::preflight::Operation;
@@ -129,12 +129,8 @@ fn available(observed: &Observed) -> Finding {
         Etcd::Managed { members: None } => issues.push("* the members of etcd are not known".to_owned()),
         Etcd::Managed { members: Some(members) } => {
             let voting = members.iter().filter(|member| !member.learner).count();
-            let healthy = observed
-                .machines
-                .iter()
-                .filter(|machine| machine.health(Component::EtcdMember) == Health::Healthy)
-                .filter(|machine| members.iter().any(|m| Some(m.name.as_str()) == machine.node.as_deref()))
-                .count();
+            let healthy =
+                members.iter().filter(|member| etcd::is_healthy(member, &observed.machines)).count();
             if healthy < quorum(voting) {
                 issues.push(format!(
                     "* {healthy} of {voting} etcd members are healthy, {} are needed",
@@ -166,6 +162,11 @@ fn components(type_: &str, observed: &Observed, etcd: bool) -> Finding {
                 Health::Unknown => Verdict::Unknown,
             };
             lines.push((verdict, format!("* Machine {}: {component} is {health}", machine.name)));
+        }
+    }
+    if let (true, Some(members)) = (etcd, observed.etcd.members()) {
+        for member in etcd::without_machine(&observed.machines, members) {
+            lines.push((Verdict::Issue, format!("* etcd member {} has no Machine", member.label())));
         }
     }
     lines.sort();

@@ -79,12 +79,14 @@ pub enum Action {
         machine: String,
         /// The member to remove; none if there is none, or no member is left to remove it from.
         member: Option<String>,
-        /// The member that leads afterwards, if the removed one leads now.
-        leader: Option<String>,
+        /// The members that may lead afterwards, best first, if the removed one leads now.
+        successors: Vec<String>,
     },
     /// Remove an etcd member that no Machine stands behind.
     RemoveMember {
-        /// The name by which etcd knows the member: that of its Node.
+        /// The number by which etcd knows the member.
+        id: u64,
+        /// Its name: that of its Node.
         member: String,
     },
     /// Deletion: delete all these Machines, and take our hook off them. etcd goes as a whole.
@@ -131,8 +133,8 @@ fn step(observed: &Observed, remediation: Option<&RemediationOutcome>) -> Step {
     if let Some(waiting) = prerequisites(observed) {
         return Step::Wait(waiting);
     }
-    if let Some(member) = unexpected_member(observed) {
-        return Step::Act(Action::RemoveMember { member });
+    if let Some(member) = etcd::unexpected_member(&observed.machines, &observed.etcd) {
+        return Step::Act(Action::RemoveMember { id: member.id, member: member.label() });
     }
     let deletion = deleting_machine(observed);
     if let Some(Step::Act(action)) = deletion {
@@ -182,22 +184,6 @@ fn prerequisites(observed: &Observed) -> Option<WaitingOn> {
     }
 }
 
-/// A member without a Machine is what an interrupted removal leaves behind. As long as a Machine has no Node, a member
-/// may be its own.
-fn unexpected_member(observed: &Observed) -> Option<String> {
-    let members = observed.etcd.members()?;
-    if observed.machines.is_empty() || observed.machines.iter().any(|machine| machine.node.is_none()) {
-        return None;
-    }
-    members
-        .iter()
-        .filter(|member| member.removable)
-        .find(|member| {
-            observed.machines.iter().all(|machine| machine.node.as_deref() != Some(member.name.as_str()))
-        })
-        .map(|member| member.name.clone())
-}
-
 /// The Machine whose deletion is oldest: released if it is its turn, else waited for. One that never joined goes
 /// before all others, as nothing depends on it.
 fn deleting_machine(observed: &Observed) -> Option<Step> {
@@ -229,15 +215,11 @@ fn deleting_machine(observed: &Observed) -> Option<Step> {
     {
         return Some(Step::Wait(WaitingOn::UnsafeRemoval { machine: machine.name.clone(), why }));
     }
-    // The youngest stays longest, so leadership does not move again in the same rollout.
-    let leader = observed
-        .machines
-        .iter()
-        .filter(|other| other.name != machine.name && other.deletion.is_none() && other.node.is_some())
-        .max_by_key(|other| (other.outdated.is_empty(), other.created, &other.name))
-        .and_then(|other| other.node.clone())
-        .filter(|_| member.is_some());
-    Some(Step::Act(Action::ReleaseMachine { machine: machine.name.clone(), member, leader }))
+    let successors = match member {
+        Some(_) => etcd::successors(&machine.name, &observed.machines),
+        None => Vec::new(),
+    };
+    Some(Step::Act(Action::ReleaseMachine { machine: machine.name.clone(), member, successors }))
 }
 
 /// From this minor on a kubelet talks to the API server of its own Machine, which stops with its etcd member: all that

@@ -2,7 +2,6 @@
 
 use super::fixture::*;
 use super::*;
-use crate::in_place::{Verdict, WhyNotInPlace};
 use crate::waiting::WaitingOn;
 
 fn join(reason: JoinReason) -> Step {
@@ -80,11 +79,7 @@ fn an_unknown_or_learning_etcd_keeps_its_members() {
     observed.replicas = 1;
     observed.etcd = Etcd::Managed { members: None };
     assert_eq!(waits(&decided(&observed)), "Machine m1 must stay for now: the members of etcd are not known");
-    let members = ["m1", "m2", "m3"].map(|name| EtcdMember {
-        name: name.to_owned(),
-        learner: name == "m3",
-        removable: true,
-    });
+    let members = ["m1", "m2", "m3"].map(|name| EtcdMember { learner: name == "m3", ..member(name) });
     observed.etcd = Etcd::Managed { members: Some(members.to_vec()) };
     assert_eq!(waits(&decided(&observed)), "Machine m1 must stay for now: etcd member m3 is still a learner");
 }
@@ -180,7 +175,7 @@ fn a_machine_that_is_deleted_is_released_when_it_is_drained_and_etcd_can_bear_it
     let release = Step::Act(Action::ReleaseMachine {
         machine: "m1".to_owned(),
         member: Some("m1".to_owned()),
-        leader: Some("m3".to_owned()),
+        successors: vec!["m3".to_owned(), "m2".to_owned()],
     });
     assert_eq!(decided(&observed), release);
 
@@ -207,7 +202,11 @@ fn the_last_machine_and_one_that_never_joined_go_without_etcd() {
         members.retain(|member| node.is_some() || member.name != "m1");
         assert_eq!(
             decided(&observed),
-            Step::Act(Action::ReleaseMachine { machine: "m1".to_owned(), member: None, leader: None })
+            Step::Act(Action::ReleaseMachine {
+                machine: "m1".to_owned(),
+                member: None,
+                successors: Vec::new()
+            })
         );
     }
 }
@@ -237,10 +236,47 @@ fn machines_that_a_user_deletes_all_at_once_are_released_one_after_the_other() {
 fn a_member_without_a_machine_is_removed_once_every_machine_has_its_node() {
     let mut observed = healthy(3);
     let Etcd::Managed { members: Some(members) } = &mut observed.etcd else { unreachable!() };
-    members.push(EtcdMember { name: "gone".to_owned(), learner: false, removable: true });
-    assert_eq!(decided(&observed), Step::Act(Action::RemoveMember { member: "gone".to_owned() }));
-    observed.machines[2].node = None;
-    assert_eq!(decided(&observed), Step::Settled, "it may be the member of m3");
+    members.push(member("gone"));
+    let removal =
+        |member: &EtcdMember| Step::Act(Action::RemoveMember { id: member.id, member: member.label() });
+    assert_eq!(decided(&observed), removal(&member("gone")));
+
+    // One that was added and never started has no name, and no vote: it goes first.
+    let Etcd::Managed { members: Some(members) } = &mut observed.etcd else { unreachable!() };
+    let unstarted = EtcdMember { id: 0xab, learner: true, ..member("") };
+    members.push(unstarted.clone());
+    assert_eq!(decided(&observed), removal(&unstarted));
+    assert_eq!(unstarted.label(), "ab");
+    let mut waiting = observed.clone();
+    waiting.machines[2].node = None;
+    assert_eq!(decided(&waiting), Step::Settled, "either may be the member of m3");
+}
+
+#[test]
+fn a_member_without_a_machine_stays_where_the_others_are_no_quorum() {
+    let mut observed = healthy(3);
+    let Etcd::Managed { members: Some(members) } = &mut observed.etcd else { unreachable!() };
+    members.push(member("gone"));
+    for (index, component) in [(0, Component::EtcdMember), (1, Component::EtcdPod)] {
+        observed.machines[index].components.insert(component, Health::Unknown);
+    }
+    assert_eq!(
+        decided(&observed),
+        Step::Settled,
+        "one of three is known to be healthy: nothing is done about etcd"
+    );
+}
+
+#[test]
+fn the_leadership_goes_to_a_healthy_member_that_stays() {
+    let mut observed = healthy(5);
+    outdate(&mut observed.machines[4]);
+    observed.machines[3].components.insert(Component::EtcdMember, Health::Unknown);
+    observed.machines[2].deletion = deletion(900);
+    observed.machines[1].remediation_requested = true;
+    assert_eq!(etcd::successors("m1", &observed.machines), ["m5", "m2", "m4"]);
+    observed.machines[1].node = None;
+    assert_eq!(etcd::successors("m5", &observed.machines), ["m1", "m4"]);
 }
 
 #[test]
@@ -267,24 +303,4 @@ fn deletion_waits_for_workers_and_then_takes_all_machines_at_once() {
     assert_eq!(waits(&decided(&observed)), "waiting for the deletion of Machines: m1, m2, m3");
     observed.machines.clear();
     assert_eq!(decided(&observed), Step::Act(Action::Finish));
-}
-
-#[test]
-fn a_rollout_that_would_leave_etcd_members_behind_does_not_begin() {
-    let mut observed = upgrading();
-    let Etcd::Managed { members: Some(members) } = &mut observed.etcd else { unreachable!() };
-    for member in members {
-        member.removable = false;
-    }
-    let expected = "Machine m1 must stay for now: etcd member m1 cannot be removed from here, \
-                    and must not be left behind";
-    assert_eq!(waits(&decided(&observed)), expected);
-    // In-place updates change no member.
-    observed.strategy = Strategy::External { fallback_surge: Some(1) };
-    observed.machines[0].in_place = Ok(Verdict::default());
-    assert!(matches!(decided(&observed), Step::Act(Action::TriggerInPlace { .. })));
-    observed.machines[0].in_place = Err(WhyNotInPlace::NoExtension);
-    assert_eq!(decided(&observed), Step::Act(Action::AskExternal), "nor do external updates");
-    observed.external_update = crate::external_update::ExternalUpdate::Refused(Vec::new());
-    assert_eq!(waits(&decided(&observed)), expected);
 }

@@ -37,12 +37,7 @@ pub(super) fn machine(number: i64) -> ObservedMachine {
 
 /// A control plane at [`V1`] with these Machines, all of which it should have.
 pub(super) fn control_plane(machines: Vec<ObservedMachine>) -> Observed {
-    let members = machines
-        .iter()
-        .filter_map(|machine| {
-            Some(EtcdMember { name: machine.node.clone()?, learner: false, removable: true })
-        })
-        .collect();
+    let members = machines.iter().filter_map(|machine| machine.node.as_deref().map(member)).collect();
     Observed {
         version: V1.to_owned(),
         replicas: machines.len() as u32,
@@ -61,6 +56,12 @@ pub(super) fn control_plane(machines: Vec<ObservedMachine>) -> Observed {
         external_update: crate::external_update::ExternalUpdate::NotAsked,
         workers: Vec::new(),
     }
+}
+
+/// A member that votes and has no alarm.
+pub(super) fn member(name: &str) -> EtcdMember {
+    let id = name.bytes().fold(7, |id: u64, byte| id.wrapping_mul(31).wrapping_add(byte.into()));
+    EtcdMember { id, name: name.to_owned(), learner: false, alarms: Vec::new() }
 }
 
 pub(super) fn healthy(count: i64) -> Observed {

@@ -53,12 +53,6 @@ fn rolling_update(observed: &Observed, in_place: bool) -> Step {
         return step;
     }
     let surge = observed.strategy.surge(observed.replicas).unwrap_or(1);
-    // A rollout that cannot end does not begin.
-    if let Some(victim) = placement::victim(observed)
-        && let Err(why) = etcd::check_removable(victim, &observed.etcd)
-    {
-        return Step::Wait(WaitingOn::UnsafeRemoval { machine: victim.name.clone(), why });
-    }
     // Once enough Machines are up to date the outdated ones are surplus: updating them would be for nothing.
     let up_to_date = observed
         .machines

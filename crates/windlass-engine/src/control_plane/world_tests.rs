@@ -135,7 +135,7 @@ impl World {
         machine.node = Some(name.clone());
         machine.components =
             Component::ALL.into_iter().map(|component| (component, Health::Healthy)).collect();
-        self.members().push(EtcdMember { name, learner: false, removable: true });
+        self.members().push(member(&name));
         self.observed.initialized = true;
     }
 
@@ -216,7 +216,7 @@ impl World {
                     deletion.has_cleanup_hook = false;
                 }
             }
-            Action::RemoveMember { member } => self.members().retain(|other| other.name != member),
+            Action::RemoveMember { member, .. } => self.members().retain(|other| other.name != member),
             Action::DeleteAll { .. } | Action::Finish => unreachable!("this control plane is not deleted"),
         }
         self.look();

@@ -56,6 +56,10 @@ impl Ensemble {
         self.members.get(&id).is_some_and(|entry| entry.is_running)
     }
 
+    pub(super) fn runs(&self) -> bool {
+        self.members.values().any(|entry| entry.is_running)
+    }
+
     pub(super) fn set_running(&mut self, id: MemberId, is_running: bool) {
         if let Some(entry) = self.members.get_mut(&id) {
             entry.is_running = is_running;

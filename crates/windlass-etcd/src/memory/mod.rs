@@ -57,6 +57,11 @@ impl MemoryEtcd {
         }
     }
 
+    /// Whether no member runs.
+    pub fn is_down(&self) -> bool {
+        !self.ensemble().runs()
+    }
+
     /// Makes a member raise an alarm.
     pub fn raise(&self, name: &str, alarm: AlarmKind) {
         self.set_alarm(name, alarm, true);

@@ -1,5 +1,6 @@
 //! Workload clusters that exist in this process only: one small API per cluster, whatever the number of its Nodes.
 
+mod etcd;
 mod gate;
 mod objects;
 
@@ -7,18 +8,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Client;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use windlass_apiserver::{ApiServer, Clock, Options};
+use windlass_etcd::{MemoryEtcd, Refusal};
 use windlass_random::mix;
 use windlass_store::{History, Store};
 
+use etcd::Members;
 use gate::{Door, Gate};
+pub use objects::Kubelet;
 pub(crate) use objects::address;
-pub use objects::{ETCD_ANNOTATION_PREFIX, Kubelet};
 
 /// The end of every made-up host name. Nothing outside of the process resolves it: the domain is reserved.
 pub const DOMAIN: &str = "dev.windlass.internal";
@@ -46,7 +48,12 @@ pub enum Resolution {
     /// It is, and nothing listens there.
     Down,
     /// It is answered in the process.
-    Client(Client),
+    Open {
+        /// The API server.
+        client: Client,
+        /// The etcd behind it.
+        etcd: MemoryEtcd,
+    },
 }
 
 impl fmt::Debug for Resolution {
@@ -54,7 +61,7 @@ impl fmt::Debug for Resolution {
         f.write_str(match self {
             Self::Elsewhere => "Elsewhere",
             Self::Down => "Down",
-            Self::Client(_) => "Client",
+            Self::Open { .. } => "Open",
         })
     }
 }
@@ -77,6 +84,14 @@ pub enum WorkloadError {
         what: String,
         /// How it failed.
         source: Box<kube::Error>,
+    },
+    /// Its etcd takes no member.
+    #[error("etcd takes no member {member}: {refusal}")]
+    Etcd {
+        /// The member.
+        member: String,
+        /// Why.
+        refusal: Refusal,
     },
     /// An object of this provider has the wrong shape, which is a mistake in the provider.
     #[error("{what} is malformed: {source}")]
@@ -136,7 +151,9 @@ impl WorkloadClusters {
     pub fn resolve(&self, server: &str) -> Resolution {
         let host = host_in(server);
         match self.get(host) {
-            Some(cluster) if cluster.door.is_open() => Resolution::Client(cluster.outside.clone()),
+            Some(cluster) if cluster.door.is_open() => {
+                Resolution::Open { client: cluster.outside.clone(), etcd: cluster.etcd.ensemble() }
+            }
             None if !host.ends_with(DOMAIN) && !self.inner.is_isolated => Resolution::Elsewhere,
             _ => Resolution::Down,
         }
@@ -170,6 +187,7 @@ pub struct WorkloadCluster {
     inside: Client,
     /// For the controllers: answers only while an API server of a control plane machine runs.
     outside: Client,
+    etcd: Members,
     door: Door,
 }
 
@@ -187,12 +205,17 @@ impl WorkloadCluster {
         let door = Door::awaiting(nodes_before);
         let inside = Client::new(server.service(), "default");
         let outside = Client::new(Gate::new(server.service(), door.clone(), host), "default");
-        Ok(Self { _server: server, inside, outside, door })
+        Ok(Self { _server: server, inside, outside, etcd: Members::default(), door })
     }
 
     /// A client that is answered whether or not anything listens: what only the provider may do.
     pub fn inside(&self) -> &Client {
         &self.inside
+    }
+
+    /// Its etcd.
+    pub fn etcd(&self) -> MemoryEtcd {
+        self.etcd.ensemble()
     }
 
     /// Whether an API server listens.
@@ -244,11 +267,9 @@ impl WorkloadCluster {
     }
 
     /// Starts the etcd member of a control plane machine.
-    pub async fn put_etcd(&self, kubelet: &Kubelet, now: Timestamp) -> Result<(), WorkloadError> {
-        let pods = self.pods_api("kube-system");
-        let members = pods.list(&ListParams::default().labels("component=etcd")).await;
-        let is_first = members.map_err(|error| request("etcd".to_owned(), error))?.items.is_empty();
-        self.put_static_pod(objects::etcd(kubelet, is_first.then_some(now)), kubelet, "etcd").await
+    pub async fn put_etcd(&self, kubelet: &Kubelet) -> Result<(), WorkloadError> {
+        self.etcd.join(&kubelet.name)?;
+        self.put_static_pod(objects::static_pod("etcd", kubelet), kubelet, "etcd").await
     }
 
     /// Starts API server, scheduler and controller manager of a control plane machine, and what kubeadm leaves in the
@@ -292,6 +313,7 @@ impl WorkloadCluster {
     pub async fn remove_machine(&self, name: &str) -> Result<(), WorkloadError> {
         self.door.close(name);
         self.door.arrived(name);
+        self.etcd.leave(name);
         let all: Api<DynamicObject> = Api::all_with(self.inside.clone(), &ApiResource::erase::<Pod>(&()));
         let on_node = ListParams::default().fields(&format!("spec.nodeName={name}"));
         let pods =
@@ -376,6 +398,8 @@ pub(crate) fn hash(parts: &[&str]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
 
     #[test]
@@ -401,6 +425,6 @@ mod tests {
         let cluster = isolated.ensure("production.example.com", BTreeSet::new).await.unwrap();
         assert!(matches!(isolated.resolve(server), Resolution::Down), "no API server runs yet");
         cluster.door.open("m1");
-        assert!(matches!(isolated.resolve(server), Resolution::Client(_)));
+        assert!(matches!(isolated.resolve(server), Resolution::Open { .. }));
     }
 }

@@ -1,14 +1,9 @@
 //! What is in a workload cluster: Nodes, the pods of a control plane, and what kubeadm leaves behind.
 
-use jiff::Timestamp;
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 
 use super::hash;
-
-/// Prefix of the annotations of an etcd pod that say what its member is: `cluster-id`, `member-id`, `leader-from`,
-/// `member-removed`.
-pub const ETCD_ANNOTATION_PREFIX: &str = "etcd.inmemory.infrastructure.cluster.x-k8s.io";
 
 /// What a kubelet reports about its machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,18 +92,6 @@ pub(super) fn static_pod(component: &str, kubelet: &Kubelet) -> Value {
         "spec": {"nodeName": kubelet.name, "hostNetwork": true, "priorityClassName": "system-node-critical",
             "containers": [{"name": component, "image": image}]},
     })
-}
-
-pub(super) fn etcd(kubelet: &Kubelet, leader_from: Option<Timestamp>) -> Value {
-    let mut pod = static_pod("etcd", kubelet);
-    let annotations = &mut pod["metadata"]["annotations"];
-    annotations[format!("{ETCD_ANNOTATION_PREFIX}/cluster-id")] = "1".into();
-    let member = format!("{}", hash(&["etcd", &kubelet.provider_id]) >> 32);
-    annotations[format!("{ETCD_ANNOTATION_PREFIX}/member-id")] = member.into();
-    if let Some(since) = leader_from {
-        annotations[format!("{ETCD_ANNOTATION_PREFIX}/leader-from")] = since.to_string().into();
-    }
-    pod
 }
 
 pub(super) fn running() -> Value {

@@ -205,7 +205,7 @@ async fn with_the_feature_gate_off_a_pin_has_no_effect_and_that_is_said() {
     // At rest nothing else tells a reader that the pin is none.
     world.run_until("the upgrade is over", long, |world| condition(world).0 == "True").await.unwrap();
     assert_eq!(condition(&world).2, said);
-    let described = describe_cluster(world.client(), "default", "c1").await.unwrap();
+    let described = describe_cluster(world.client(), "default", "c1", world.now()).await.unwrap();
     assert_eq!(described.notes, [said]);
     let groups = described.tree.objects.iter().flat_map(|part| &part.objects);
     assert!(groups.clone().any(|group| group.kind == "MachineDeployment"));
