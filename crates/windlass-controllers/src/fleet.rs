@@ -1,6 +1,7 @@
 //! All Clusters of an API, followed live, for views that stay open. Nothing is written.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -15,7 +16,7 @@ use windlass_api::cluster::{
 };
 use windlass_engine::describe::{ClusterDescription, Described, VersionChange};
 use windlass_engine::progress::{LiveRecord, RecordDescription};
-use windlass_runtime::{Cache, Kind, Lookup, Manager, ObjectKey, Options, Running};
+use windlass_runtime::{Cache, Kind, Lookup, Manager, ObjectKey, Options, Running, WatchHealth};
 
 use crate::describe::{first_seen, version_change};
 
@@ -35,6 +36,8 @@ pub struct Fleet {
     /// Kinds that Clusters refer to, by group and kind. Those that could not be found are looked for again.
     referred: Mutex<BTreeMap<(String, String), Cache<DynamicObject>>>,
     records: Mutex<BTreeMap<ObjectKey, LiveRecord>>,
+    /// Whether everything was listed once, or could not be: before, a Cluster would be shown without its machines.
+    is_settled: AtomicBool,
 }
 
 /// A Cluster at a moment: what it is, what happened to it, what was told of it.
@@ -89,6 +92,7 @@ impl Fleet {
             running: manager.start(),
             referred: Mutex::default(),
             records: Mutex::default(),
+            is_settled: AtomicBool::new(false),
         }
     }
 
@@ -107,7 +111,7 @@ impl Fleet {
         broken.next()
     }
 
-    /// Looks at all Clusters, by namespace and name.
+    /// Looks at all Clusters, by namespace and name. There are none before everything that they are made of was listed.
     pub async fn look(&self, now: Timestamp) -> Vec<ClusterView> {
         let clusters = self.clusters.list();
         for cluster in &clusters {
@@ -115,6 +119,12 @@ impl Fleet {
                 self.follow(reference.as_ref()).await;
             }
         }
+        let watches = self.running.manager().watches();
+        let is_told = |watch: &WatchHealth| watch.lists > 0 || watch.last_error.is_some();
+        if !self.is_settled.load(Ordering::Acquire) && !watches.iter().all(is_told) {
+            return Vec::new();
+        }
+        self.is_settled.store(true, Ordering::Release);
         let views: Vec<ClusterView> = clusters.iter().map(|cluster| self.view(cluster, now)).collect();
         let there: Vec<ObjectKey> = clusters.iter().map(|cluster| ObjectKey::of(cluster.as_ref())).collect();
         self.records().retain(|key, _| there.binary_search(key).is_ok());

@@ -69,7 +69,7 @@ pub fn preview_upgrade<'a>(
     Box::pin(previewed(snapshot, options))
 }
 
-/// The same in a runtime of its own.
+/// The same in a runtime of its own, with what stands in the way before anything happens.
 ///
 /// # Errors
 ///
@@ -80,15 +80,19 @@ pub fn simulate_preview(
 ) -> Result<UpgradeReport, UpgradeError> {
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.map_err(|error| UpgradeError::Runtime(error.to_string()))?;
-    runtime.block_on(preview_upgrade(snapshot, options))
+    let mut report = runtime.block_on(preview_upgrade(snapshot, options))?;
+    if let Ok(to) = Version::parse(&options.upgrade.to) {
+        report.insights = insights(snapshot, &to, report.virtual_seconds, snapshot.taken);
+    }
+    Ok(report)
 }
 
 /// How long an upgrade takes, over so many runs in which machines draw their durations from seeds of their own. A run that
-/// does not end has no length, and neither has the whole.
+/// stops counts as long as it went.
 ///
 /// # Errors
 ///
-/// As [`preview_upgrade`], and when a run stops before its end.
+/// As [`preview_upgrade`].
 pub fn estimate_preview(
     snapshot: &Snapshot,
     runs: u64,
@@ -160,9 +164,5 @@ async fn previewed(snapshot: &Snapshot, preview: &PreviewOptions) -> Result<Upgr
         check_discovered(&world, rebuilt.objects.iter().filter(is_extension))?;
     }
     world.resume();
-    let mut report = upgrade_world(&mut world, &rebuilt.cluster, options, rebuilt.notes).await?;
-    if let Ok(to) = Version::parse(&options.to) {
-        report.insights = insights(snapshot, &to, report.virtual_seconds, snapshot.taken);
-    }
-    Ok(report)
+    upgrade_world(&mut world, &rebuilt.cluster, options, rebuilt.notes).await
 }

@@ -143,7 +143,9 @@ pub(crate) fn objects() -> Vec<Value> {
             "infrastructureRef": reference("infrastructure", "DevMachine", "m")})
     };
     let labels = |label: &str| match label {
-        "web" => json!({"cluster.x-k8s.io/cluster-name": "c1", "cluster.x-k8s.io/deployment-name": "c1-web", "web": ""}),
+        "web" => {
+            json!({"cluster.x-k8s.io/cluster-name": "c1", "cluster.x-k8s.io/deployment-name": "c1-web", "web": ""})
+        }
         label => json!({"cluster.x-k8s.io/cluster-name": "c1", label: ""}),
     };
     let machine = |name: &str, label: &str, version: &str, ready: Value| {
