@@ -208,8 +208,9 @@ async fn conditions_of_a_cluster_are_written_in_the_order_of_cluster_api() {
     );
 }
 
-/// What a chained upgrade over two minors of this cluster cost before v1beta1 was written beside v1beta2.
-const WRITES: u64 = 668;
+/// What a chained upgrade over two minors of this cluster cost before v1beta1 was written beside v1beta2, and since then one more for
+/// each machine that joins: the discovery of its KubeadmConfig.
+const WRITES: u64 = 678;
 
 #[tokio::test(start_paused = true)]
 async fn conditions_of_v1beta1_cost_no_write_of_their_own() {
@@ -218,8 +219,15 @@ async fn conditions_of_v1beta1_cost_no_write_of_their_own() {
     upgrade(&mut world, "v1.33.0").await;
     let after = world.faults().writes();
     assert!(after - before <= WRITES, "{} writes, {WRITES} without v1beta1", after - before);
+    world.faults().keep_journal();
     rest(&mut world).await;
-    assert_eq!(world.faults().writes(), after, "a cluster at rest is left alone");
+    // The token of a pool is replaced before it expires, in its KubeadmConfig and its Secret; the topology then looks whether the
+    // KubeadmConfig is still what it wants.
+    let is_token =
+        |write: &&windlass_runtime::Write| ["KubeadmConfig", "Secret"].contains(&write.kind.kind.as_str());
+    let journal = world.faults().journal();
+    let others: Vec<&windlass_runtime::Write> = journal.iter().filter(|write| !is_token(write)).collect();
+    assert!(others.is_empty(), "a cluster at rest is left alone, but for the token of its pool: {others:?}");
 }
 
 /// An object as a client of v1beta1 reads it.
