@@ -66,7 +66,11 @@ impl Metadata {
 }
 
 impl Sender {
-    pub(crate) fn new(shared: Arc<Shared>, resource: ApiResource, origin: Option<(usize, ObjectKey)>) -> Self {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        resource: ApiResource,
+        origin: Option<(usize, ObjectKey)>,
+    ) -> Self {
         Self { shared, resource, origin }
     }
 

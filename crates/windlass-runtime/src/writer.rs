@@ -333,7 +333,8 @@ impl<K: Kind> Writer<K> {
     }
 
     fn body(&self, verb: Verb, key: &ObjectKey, object: &impl Serialize) -> Result<Value, WriteError> {
-        let mut body = serde_json::to_value(object).map_err(|error| self.sender.unencodable(verb, key, error))?;
+        let mut body =
+            serde_json::to_value(object).map_err(|error| self.sender.unencodable(verb, key, error))?;
         if let Some(fields) = body.as_object_mut() {
             fields.entry("apiVersion").or_insert_with(|| json!(self.sender.resource.api_version));
             fields.entry("kind").or_insert_with(|| json!(self.sender.resource.kind));
