@@ -22,6 +22,7 @@ use windlass_api::names::{
 use windlass_engine::topology::desired::{Blueprint, BuildError, CurrentNames, GroupNames};
 use windlass_engine::topology::{
     ControlPlane, Entry, GroupObject, MachineVersions, Observed, PoolMembers, WorkerGroup, WorkerKind,
+    are_missing,
 };
 use windlass_engine::{condition, contract, machine_pool, rollout};
 use windlass_runtime::{Cache, Context, ObjectKey, namespace_of};
@@ -154,7 +155,7 @@ impl Current {
             let object = match entry.kind {
                 WorkerKind::MachineDeployment => {
                     let object = self.machine_deployments.get(entry.name);
-                    object.map(|object| deployment(object, caches)).transpose()?
+                    object.map(|object| deployment(object, step.as_ref(), caches)).transpose()?
                 }
                 WorkerKind::MachinePool => {
                     let object = self.machine_pools.get(entry.name);
@@ -192,7 +193,8 @@ impl Current {
         for (entry, object) in
             self.machine_deployments.iter().filter(|(entry, _)| !deployments.contains(*entry))
         {
-            let object = Some(deployment(object, caches)?);
+            // It is deleted, not upgraded: no machine of it is to come.
+            let object = Some(deployment(object, None, caches)?);
             let group = WorkerGroup::of(WorkerKind::MachineDeployment, entry, object);
             observed.workers.push(WorkerGroup { in_topology: false, ..group });
         }
@@ -347,24 +349,32 @@ fn leaves_step(machines: &[Arc<Machine>], running: &[Version], version: &Version
     !machines.is_empty() && (running.iter().any(is_ahead) || made_for.any(|version| is_ahead(&version)))
 }
 
-fn deployment(object: &MachineDeployment, caches: &Caches) -> Result<GroupObject, TopologyError> {
+fn deployment(
+    object: &MachineDeployment,
+    step: Option<&Version>,
+    caches: &Caches,
+) -> Result<GroupObject, TopologyError> {
     let version = group_version(WorkerKind::MachineDeployment, &object.name_any(), &object.spec.template)?;
     let machines = select(&caches.machines, namespace_of(object)?, &object.spec.selector)
         .map_err(|error| TopologyError::Selector { name: object.name_any(), error })?;
     let written = &object.spec.template.spec.version;
+    // Without a surge, the last old machine goes before the machine that stands in for it has a Node, or is there at all.
+    let running = machines.iter().filter(|machine| machine.status.node_info.is_some()).count();
+    let wanted = object.spec.replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1);
     let upgrading = version.as_ref().is_some_and(|version| {
-        machines.iter().any(|machine| {
-            let kubelet = machine.status.node_info.as_ref().map(|info| info.kubelet_version.as_str());
-            // Most machines of a big group are where they should be.
-            if machine.spec.version == *written && kubelet == Some(written) {
-                return false;
-            }
-            let versions = MachineVersions {
-                desired: Version::parse(&machine.spec.version).ok(),
-                kubelet: kubelet.and_then(|version| Version::parse(version).ok()),
-            };
-            !versions.have(version)
-        })
+        are_missing(running, wanted, version, step)
+            || machines.iter().any(|machine| {
+                let kubelet = machine.status.node_info.as_ref().map(|info| info.kubelet_version.as_str());
+                // Most machines of a big group are where they should be.
+                if machine.spec.version == *written && kubelet == Some(written) {
+                    return false;
+                }
+                let versions = MachineVersions {
+                    desired: Version::parse(&machine.spec.version).ok(),
+                    kubelet: kubelet.and_then(|version| Version::parse(version).ok()),
+                };
+                !versions.have(version)
+            })
     });
     // What was written last may not have been looked at: then it is not known that nothing is rolled out. One that was
     // never looked at is new.

@@ -29,7 +29,7 @@ pub use hooks::{HookAnswer, HookAnswers, HookCall};
 pub(crate) use observed::upgrade_holds;
 pub use observed::{
     ControlPlane, GroupId, GroupObject, MachineVersions, Observed, PlanSource, PoolMembers, WorkerGroup,
-    WorkerKind,
+    WorkerKind, are_missing,
 };
 pub use pin::{Entry, WrittenPin};
 pub(crate) use plan::planned;

@@ -324,15 +324,20 @@ pub struct PoolMembers<'a> {
 
 impl PoolMembers<'_> {
     /// Whether some of them do not have the version of their pool yet.
-    ///
-    /// A member that is missing counts only in a step of workers, in pools that have been given the version of the
-    /// step: it is being replaced then, and the step is not over before it is back. At other times it is ill or still
-    /// to come, which is no upgrade and must not hold one up.
     pub fn are_upgrading(&self, version: &Version, step: Option<&Version>) -> bool {
         let have = |(running, _): &(Version, usize)| same_kubelet(running, version);
         let members: usize = self.running.iter().map(|(_, members)| members).sum();
-        !self.running.iter().all(have) || (step == Some(version) && members < self.wanted)
+        !self.running.iter().all(have) || are_missing(members, self.wanted, version, step)
     }
+}
+
+/// Whether a worker group misses machines that an upgrade is to bring.
+///
+/// One that is missing counts only in a step of workers, in groups that have been given the version of the step: it is being
+/// replaced then, and the step is not over before it is back. At other times it is ill or still to come, which is no upgrade
+/// and must not hold one up.
+pub fn are_missing(running: usize, wanted: usize, version: &Version, step: Option<&Version>) -> bool {
+    step == Some(version) && running < wanted
 }
 
 fn same_kubelet(kubelet: &Version, version: &Version) -> bool {

@@ -303,7 +303,8 @@ mod tests {
         let machine = |name: String, labels: &Value, status: &str| -> windlass_api::cluster::Machine {
             read(json!({"metadata": {"name": name, "labels": labels},
                 "spec": {"clusterName": "c1", "version": "v1.32.0"},
-                "status": {"conditions": [condition("Ready", status, "* waits for its Node\nmore")]}}))
+                "status": {"nodeInfo": {"kubeletVersion": "v1.32.0"},
+                    "conditions": [condition("Ready", status, "* waits for its Node\nmore")]}}))
         };
         let mut machines =
             vec![machine("c1-cp-a".to_owned(), &json!({"cluster.x-k8s.io/control-plane": ""}), "False")];

@@ -114,7 +114,7 @@ Upgrade from v1.29.0 to v1.33.0
 done control plane to v1.30.0, took AGE
 done control plane to v1.31.0, took AGE
 done control plane to v1.32.0, took AGE
-running MachineDeployment c1-web to v1.32.0, 1 of 2 machines, for AGE, AGE left
+running MachineDeployment c1-web to v1.32.0, 0 of 2 machines, for AGE, AGE left
 to come control plane to v1.33.0, about AGE
 to come workers to v1.33.0, about AGE
 progressing: step 4 of 6, 0 of 3 machines, AGE so far, AGE left (P95 AGE, assumed), worst skew 3
@@ -130,6 +130,13 @@ Machine c1-web-2 at v1.32.0 is not ready: waits for its Node
 fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
     json!({"type": type_, "status": status, "reason": reason, "message": message,
         "lastTransitionTime": "2026-01-01T00:00:00Z"})
+}
+
+/// What a kubelet of this version says about its machine.
+fn node_info(version: &str) -> Value {
+    json!({"kubeletVersion": version, "kubeProxyVersion": version, "containerRuntimeVersion": "containerd://2.1.0",
+        "architecture": "amd64", "operatingSystem": "linux", "osImage": "Linux", "kernelVersion": "6.1",
+        "machineID": "m", "systemUUID": "u", "bootID": "b"})
 }
 
 /// A cluster on its way from v1.29 to v1.33 whose workers go to v1.32, held by nothing but their machines.
@@ -149,9 +156,12 @@ pub(crate) fn objects() -> Vec<Value> {
         label => json!({"cluster.x-k8s.io/cluster-name": "c1", label: ""}),
     };
     let machine = |name: &str, label: &str, version: &str, ready: Value| {
+        let mut status = json!({"conditions": [ready]});
+        if ready["status"] == "True" {
+            status["nodeInfo"] = node_info(version);
+        }
         json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
-            "metadata": {"name": name, "labels": labels(label)},
-            "spec": machine_spec(version), "status": {"conditions": [ready]}})
+            "metadata": {"name": name, "labels": labels(label)}, "spec": machine_spec(version), "status": status})
     };
     let ready = || condition("Ready", "True", "Ready", "");
     let wait = json!({"reason": "WaitingForWorkersUpgrade", "what": "MachineDeployment c1-web to reach v1.32.0",
@@ -241,7 +251,7 @@ async fn a_cluster_in_the_middle_of_an_upgrade() {
     BufReader::new(watching.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     watching.kill().unwrap();
     watching.wait().unwrap();
-    let expected = "progressing [3/6] MachineDeployment c1-web to v1.32.0, 1 of 2 machines; MachineDeployment c1-web to \
+    let expected = "progressing [3/6] MachineDeployment c1-web to v1.32.0, 0 of 2 machines; MachineDeployment c1-web to \
                     reach v1.32.0\n";
     assert_eq!(line, expected);
 

@@ -155,11 +155,17 @@ async fn without_a_terminal_there_are_lines() {
     create(path, &objects()).await;
     let watch = ["watch", "cluster", "c1", "--kubeconfig", "kubeconfig"];
     let mut watching = windlass(path, &watch).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
-    let line =
-        lines.find(|line| line.as_ref().is_ok_and(|line| line.contains("of 2 machines"))).unwrap().unwrap();
+    let lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let (found, first) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut lines = lines.map_while(Result::ok).filter(|line| line.contains("of 2 machines"));
+        // Nothing waits for it any more if it comes too late.
+        let _ = lines.next().map(|line| found.send(line));
+    });
+    let line = first.recv_timeout(std::time::Duration::from_secs(60));
     watching.kill().unwrap();
     watching.wait().unwrap();
+    let line = line.unwrap();
     let (at, said) = line.split_once(' ').unwrap();
     assert_eq!((at.len(), at.matches(':').count()), (8, 2), "{line}");
     assert!(said.starts_with("default/c1 progressing ["), "{line}");
