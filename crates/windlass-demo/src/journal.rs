@@ -196,7 +196,7 @@ impl Journal {
     }
 
     fn waiting_on(&self) -> Vec<String> {
-        let waiting = self.look(|objects| WaitingDescription::of(objects)).flatten();
+        let waiting = self.look(WaitingDescription::of).flatten();
         waiting.map_or_else(Vec::new, |waiting| vec![waiting.wait.what])
     }
 }

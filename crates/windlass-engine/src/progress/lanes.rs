@@ -53,7 +53,7 @@ pub fn lanes(objects: Described<'_>) -> Vec<Lane> {
     }
     let mut parts = vec![Part::ControlPlane];
     let topology = objects.cluster.spec.topology.as_ref();
-    for entry in topology.map(|topology| Entry::all(topology)).unwrap_or_default() {
+    for entry in topology.map(Entry::all).unwrap_or_default() {
         parts.push(match entry.kind {
             WorkerKind::MachineDeployment => Part::MachineDeployment(entry.name.to_owned()),
             WorkerKind::MachinePool => Part::MachinePool(entry.name.to_owned()),

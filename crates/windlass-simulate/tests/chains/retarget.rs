@@ -147,8 +147,8 @@ async fn upgrade(
 /// environment asks for it.
 async fn change_at_every_write(change: Change, offset: u64, stride: u64) {
     if std::env::var_os("WINDLASS_EVERY_WRITE").is_some() {
-        for crash in 0..CRASHES.len() {
-            change_at_writes(change, offset, 1, |_| CRASHES[crash]).await;
+        for crash in CRASHES {
+            change_at_writes(change, offset, 1, |_| crash).await;
         }
     } else {
         change_at_writes(change, offset, stride, |round| CRASHES[round % CRASHES.len()]).await;

@@ -69,12 +69,9 @@ pub(crate) async fn run(command: WatchCommand) -> Result<(), Failure> {
         _ => &command.api,
     };
     let (client, default_namespace) = api.connect().await?;
-    let one = match command.what {
-        Some(Watched::Cluster { name, namespace, .. }) => {
-            Some((namespace.unwrap_or(default_namespace), name))
-        }
-        None => None,
-    };
+    let one = command
+        .what
+        .map(|Watched::Cluster { name, namespace, .. }| (namespace.unwrap_or(default_namespace), name));
     let fleet = Fleet::start(client);
     // A terminal that cannot move its cursor gets lines, as a file does.
     let is_dumb = std::env::var_os("TERM").is_some_and(|name| name == "dumb");
