@@ -139,7 +139,7 @@ async fn clusters_are_watched_in_a_terminal_of_any_size() {
             "default/c1   v1.29.0 -> v1.33.0   progressing",
             "control plane",
             "✔ ",
-            "▶ c1-web v1.32.0 1/2",
+            "▶ c1-web v1.32.0 0/2",
             "waiting on MachineDeployment c1-web",
         ] {
             assert!(cluster.contains(part), "{part} in\n{cluster}");
