@@ -132,11 +132,11 @@ impl KubeadmConfigs {
         let owner = controller_reference(scope.config)?;
         let wanted = secret(&scope.namespace(), &name, &scope.owner.cluster, owner, data);
         let writer = scope.context.writer::<Secret>();
-        let refused = match writer.create(&wanted).await {
-            Err(error) if error.is_already_exists() => error,
-            created => return Ok(created.map(|_| name)?),
+        // It is looked for first: a process that is killed after every write would otherwise create it for ever.
+        let Some(found) = read::<Secret>(scope, &name, "Secret").await? else {
+            writer.create(&wanted).await?;
+            return Ok(name);
         };
-        let Some(found) = read::<Secret>(scope, &name, "Secret").await? else { return Err(refused.into()) };
         let uid = uid_of(scope.config)?;
         let foreign =
             found.owner_references().iter().find(|owner| owner.controller == Some(true) && owner.uid != uid);

@@ -1,12 +1,13 @@
 //! How a world ends: what is compared between a run with faults and one without.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use kube::ResourceExt as _;
+use kube::ResourceExt;
 use windlass_api::bootstrap::KubeadmConfig;
 use windlass_api::cluster::{Cluster, Machine, MachineDeployment, MachinePool};
 use windlass_api::infrastructure::DevMachine;
 use windlass_api::names::{CONTROL_PLANE_LABEL, TOPOLOGY_DEPLOYMENT_NAME_LABEL, TOPOLOGY_POOL_NAME_LABEL};
+use windlass_runtime::Write;
 
 use crate::world::{World, key};
 
@@ -64,5 +65,24 @@ impl End {
             return None;
         }
         Some(format!("with faults {self:?}\nwithout {other:?}"))
+    }
+}
+
+/// Recognises the writes that renew the tokens of pools.
+///
+/// A token is good for 15 minutes, so the bootstrap data of a pool is made anew for as long as the pool is there. The token is
+/// in the spec of its KubeadmConfig, and the topology, which applies that object, looks at it then.
+pub fn token_renewals(world: &World) -> impl Fn(&Write) -> bool + use<> {
+    let configs = world.list::<KubeadmConfig>();
+    let of_pools = configs.iter().filter(|config| config.labels().contains_key(TOPOLOGY_POOL_NAME_LABEL));
+    let names: BTreeSet<String> = of_pools.map(ResourceExt::name_any).collect();
+    move |write| {
+        let by = write.by.as_ref().map(|(controller, _)| controller.as_str());
+        names.contains(&write.key.name)
+            && match write.kind.kind.as_str() {
+                "KubeadmConfig" => matches!(by, Some("kubeadmconfig" | "topology")),
+                "Secret" => by == Some("kubeadmconfig"),
+                _ => false,
+            }
     }
 }

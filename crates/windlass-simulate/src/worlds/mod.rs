@@ -16,7 +16,7 @@ mod run;
 mod search;
 
 pub use draw::{Freedoms, Line, Role, Tale};
-pub use end::End;
+pub use end::{End, token_renewals};
 pub use hooks::{Hooks, pair_hooks};
 pub use minimise::minimise;
 pub use preview::{Foretold, Taken, difference, foretell, foretold, happen, untimed};

@@ -20,7 +20,7 @@ use windlass_patch::merge_patch;
 use windlass_version::Version;
 
 use super::draw::{CLUSTER, EXTERNAL_UPDATER, Role, Tale, WRITTEN};
-use super::end::End;
+use super::end::{End, token_renewals};
 use super::hooks::pair_hooks;
 use super::rules::Rules;
 use crate::chronicle::Chronicle;
@@ -283,7 +283,8 @@ async fn check_rest(play: &mut Play<'_>) -> Result<(), Finding> {
     let before = world.faults().writes();
     pass(world, REST).await?;
     let journal = world.faults().journal();
-    if let Some(write) = journal.iter().find(|write| write.number > before) {
+    let renews = token_renewals(world);
+    if let Some(write) = journal.iter().find(|write| write.number > before && !renews(write)) {
         let by = write.by.as_ref().map_or("?", |(controller, _)| controller.as_str());
         let (verb, kind, name) = (write.verb, &write.kind.kind, &write.key);
         let count = world.faults().writes() - before;

@@ -10,6 +10,8 @@ use crate::support::{Chains, LONG, planned, releases};
 
 /// How many upgrades one cluster makes: a class lists so many versions.
 const UPGRADES: u64 = 40;
+/// The minor at which clusters begin.
+const FIRST: u64 = 30;
 /// More than any upgrade has writes here, also one that is killed all the time.
 const MANY: u64 = 1000;
 
@@ -18,10 +20,10 @@ fn version(minor: u64) -> String {
 }
 
 async fn begin(seed: u64) -> Chains {
-    let manifests = TopologyManifests::new("c1", "v1.20.0", 1)
+    let manifests = TopologyManifests::new("c1", &version(FIRST), 1)
         .machine_deployment("a", 1)
-        .versions(releases(20..20 + 2 * UPGRADES + 1));
-    Chains::with(seed, manifests, "v1.20.0").await
+        .versions(releases(FIRST..FIRST + 2 * UPGRADES + 1));
+    Chains::with(seed, manifests, &version(FIRST)).await
 }
 
 /// Before one kill and after the next: what a hook has passed is not written down yet, or just so.
@@ -68,7 +70,7 @@ async fn upgrade(chains: &mut Chains, minor: u64, next: impl Fn(u64) -> Option<(
 /// Kills once in every upgrade, each time after another write of a part of all numbers.
 async fn kill_after_every_write(part: u64, parts: u64) {
     let mut chains = begin(40 + part).await;
-    let (mut number, mut minor) = (1 + part, 20);
+    let (mut number, mut minor) = (1 + part, FIRST);
     loop {
         let once = |kills: u64| (kills == 0).then_some((number, WriteFault::CrashAfter));
         if upgrade(&mut chains, minor, once).await == 0 {
@@ -76,8 +78,8 @@ async fn kill_after_every_write(part: u64, parts: u64) {
         }
         number += parts;
         minor += 2;
-        if minor >= 20 + 2 * UPGRADES {
-            (chains, minor) = (begin(40 + number).await, 20);
+        if minor >= FIRST + 2 * UPGRADES {
+            (chains, minor) = (begin(40 + number).await, FIRST);
         }
     }
     assert!(number > 100, "an upgrade has more than {number} writes");
@@ -99,6 +101,6 @@ async fn an_upgrade_killed_at_any_other_write_ends_the_same() {
 async fn an_upgrade_killed_at_every_single_write_in_a_row_ends_the_same() {
     let mut chains = begin(50).await;
     // A process that starts again does the one write that comes first, or not even that.
-    let kills = upgrade(&mut chains, 20, |kills| Some((1, fault(kills)))).await;
+    let kills = upgrade(&mut chains, FIRST, |kills| Some((1, fault(kills)))).await;
     assert!(kills > 200, "an upgrade has more than {kills} writes");
 }

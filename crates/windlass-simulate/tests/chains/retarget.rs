@@ -13,7 +13,7 @@ use windlass_version::{Comparison, Version};
 
 use crate::support::{Chains, LONG, releases};
 
-const FIRST: u64 = 20;
+const FIRST: u64 = 30;
 /// A class lists at most a hundred versions.
 const LAST: u64 = FIRST + 80;
 

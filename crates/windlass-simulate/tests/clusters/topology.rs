@@ -80,6 +80,10 @@ impl Reconciler for Deployments {
         let machines = self.machines.labelled(&key.namespace, &template.metadata.labels);
         let wanted = usize::try_from(found.spec.replicas.unwrap_or(1)).unwrap();
         let writer = context.writer::<Machine>();
+        // Killed before it had a Node.
+        for machine in machines.iter().filter(|machine| machine.status.node_info.is_none()) {
+            writer.patch_status_unconditionally(&ObjectKey::of(machine.as_ref()), node(machine)).await?;
+        }
         let old = machines.iter().find(|machine| machine.spec.version != template.spec.version);
         if let Some(old) = old {
             writer.delete(old.as_ref()).await?;
@@ -90,9 +94,18 @@ impl Reconciler for Deployments {
         spec["bootstrap"]["dataSecretName"] = json!("none");
         let machine = json!({"metadata": {"name": format!("{}-{}", key.name, context.name_suffix("Machine")),
             "namespace": key.namespace, "labels": template.metadata.labels}, "spec": spec});
-        writer.apply("stand-in", &machine).await?;
+        let machine = writer.apply("stand-in", &machine).await?;
+        writer.patch_status_unconditionally(&ObjectKey::of(&machine), node(&machine)).await?;
         Ok(Outcome::after(MACHINE_TAKES))
     }
+}
+
+/// The status of a Machine that has a Node.
+fn node(machine: &Machine) -> Value {
+    let version = &machine.spec.version;
+    json!({"status": {"nodeInfo": {"kubeletVersion": version, "kubeProxyVersion": version, "machineID": "", "systemUUID": "",
+        "bootID": "", "kernelVersion": "", "osImage": "", "containerRuntimeVersion": "", "operatingSystem": "",
+        "architecture": ""}}})
 }
 
 async fn world(seed: u64, extension: &SimulatedExtension) -> World {
