@@ -294,6 +294,7 @@ const PAUSED: &[&str] = &[
     // Not copied from a MachineDeployment to its MachineSets.
     "windlass-engine/src/rollout/desired.rs",
     // Only tell that the pause of a Cluster has changed, so that what belongs to it is reconciled.
+    "windlass-controllers/src/bootstrap/mod.rs",
     "windlass-controllers/src/machine/mod.rs",
     "windlass-inmemory/src/provider.rs",
 ];

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
+use windlass_api::api_version;
 
 use super::object::{belongs, full_name, text};
 use super::{Finding, Level, Objects};
@@ -44,7 +45,7 @@ fn unserved(object: &Value, served: &BTreeMap<(&str, &str), Vec<&str>>) -> Optio
     let owners = object["metadata"]["ownerReferences"].as_array()?;
     owners.iter().find_map(|owner| {
         let (api_version, kind) = (owner["apiVersion"].as_str()?, owner["kind"].as_str()?);
-        let (group, version) = api_version.split_once('/')?;
+        let (group, version) = api_version::split(api_version);
         let versions = served.get(&(group, kind))?;
         (!versions.contains(&version)).then(|| format!("{kind} {} ({api_version})", text(&owner["name"])))
     })
