@@ -84,6 +84,7 @@ impl Tale {
             minors: Vec::new(),
             start: 0,
             control_plane: 1,
+            can_lose_a_member: false,
             groups: Vec::new(),
             has_updater: false,
             created: String::new(),
@@ -146,6 +147,9 @@ struct Draw {
     /// Which of them the Cluster begins with.
     start: usize,
     control_plane: u32,
+    /// Whether it has had three machines from the beginning, and none of them was deleted: a control plane whose only machine is
+    /// deleted is lost, and its etcd with it.
+    can_lose_a_member: bool,
     groups: Vec<Group>,
     has_updater: bool,
     /// The statement that creates the Cluster.
@@ -210,6 +214,7 @@ impl Draw {
         self.start = self.random.usize(0..3);
         // Most are small: what goes wrong in a small world is seen sooner, and more of them are seen.
         self.control_plane = if self.chance(10) { 3 } else { 1 };
+        self.can_lose_a_member = self.control_plane == 3;
         let mut text = format!(
             "create cluster {CLUSTER} {}\n  control plane {}\n  versions {}\n  machines take {}s",
             self.minors[self.start],
@@ -312,6 +317,7 @@ impl Draw {
             4 => {
                 self.tale.freedoms.counts_machines = false;
                 self.control_plane = if self.control_plane == 1 { 3 } else { 1 };
+                self.can_lose_a_member = false;
                 Some(format!("try scale {CLUSTER}/control-plane to {}", self.control_plane))
             }
             5 => self.deployment().map(|group| {
@@ -348,7 +354,8 @@ impl Draw {
                 Some(format!("try external updater {EXTERNAL_UPDATER} updates {how_many}"))
             }
             13..=16 if !self.was_recreated => self.any_field(),
-            17 if self.control_plane == 3 && self.chance(50) => {
+            17 if self.control_plane == 3 && self.chance(50) && self.can_lose_a_member => {
+                self.can_lose_a_member = false;
                 (self.tale.freedoms.counts_machines, self.tale.freedoms.keeps_quorum) = (false, false);
                 let which = self.pick(&["newest", "oldest"]);
                 Some(format!("try delete {which} of {CLUSTER}/control-plane"))
