@@ -4,9 +4,10 @@ use std::fmt;
 use std::time::Duration;
 
 use kube::ResourceExt as _;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::api::{ApiResource, DynamicObject};
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
+use windlass_api::api_version;
 use windlass_api::cluster::{Cluster, Machine};
 use windlass_api::control_plane::KubeadmControlPlane;
 use windlass_api::hooks::Hook;
@@ -182,7 +183,7 @@ impl Originals {
     fn of(world: &World) -> Self {
         let kinds = WRITTEN.map(|(_, kind, name)| (kind, name)).into_iter().chain([(Cluster::KIND, CLUSTER)]);
         let found = kinds.filter_map(|(kind, name)| {
-            let resource = resource(kind)?;
+            let resource = resource(kind);
             let object: DynamicObject = world.get_of(&resource, &key(name))?;
             Some((resource, name.to_owned(), object.data["spec"].clone()))
         });
@@ -210,15 +211,14 @@ impl Originals {
 }
 
 /// What the API calls a kind that the user of a tale writes.
-fn resource(kind: &str) -> Option<ApiResource> {
+fn resource(kind: &str) -> ApiResource {
     let api_version = match kind {
         "Cluster" | "ClusterClass" => CLUSTER_API_VERSION,
         "KubeadmControlPlaneTemplate" => CONTROL_PLANE_API_VERSION,
         "KubeadmConfigTemplate" => BOOTSTRAP_API_VERSION,
         _ => INFRASTRUCTURE_API_VERSION,
     };
-    let (group, version) = api_version.split_once('/')?;
-    Some(ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind)))
+    ApiResource::from_gvk(&api_version::kind(api_version, kind))
 }
 
 /// Whether a hook has had its say. AfterWorkersUpgrade may ask to wait at the last version, and is not waited for.
